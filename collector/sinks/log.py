@@ -54,7 +54,7 @@ class LogSink:
         logger: the log.
         lines: how many lines there may be.
         clock: Unix nanoseconds.
-        joined: how calls are reported that are harmful unless their session began before the start.
+        joined: how possible harm is reported.
     """
 
     def __init__(

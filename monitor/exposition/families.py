@@ -137,7 +137,7 @@ TABLE: Mapping[str, MetricDescription] = {
     "possible_harm": MetricDescription(
         "counter",
         PAIR,
-        "Calls that are harmful unless their session began before the start, once each; not in harmful_calls.",
+        "Calls that are harmful unless something was missed or is in doubt, once each; not in harmful_calls.",
     ),
     "harmful_calls_by_tool": MetricDescription(
         "counter",

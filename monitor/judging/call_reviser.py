@@ -195,7 +195,7 @@ class CallReviser:
         target.absorb(moved)
         self._calls.move_data(moved, target)
         if lost:
-            target.bind_late(missing, now)
+            self._sights.bind_late(target, missing, now)
         for judgement in moved.judgements:
             self._accounting.leave(judgement)
             into = target.judgement(judgement.judge, judgement.part)

@@ -165,7 +165,7 @@ class SessionBinder:
             self._accounting.leave(unbound)
         if lost:
             session.miss("no_spec", lost)
-            session.bind_late(new, now)
+            self._sights.bind_late(session, new, now)
         return self.judge_held(session, [(call, tuple(new)) for call in held], now)
 
     def judge_held(
@@ -193,8 +193,8 @@ class SessionBinder:
         if last and session.owed:
             owed, session.owed = session.owed, None
             session.miss("no_spec", len(owed))
-            for judge in {judge for _, judges in owed for judge in judges}:
-                session.bind_late((judge,), now)
+            late = {judge for _, judges in owed for judge in judges}
+            self._sights.bind_late(session, late, now)
             verdicts += self._sights.look_again(session)
         return verdicts
 

@@ -6,7 +6,7 @@ are told only if what they are to allow for has changed. Causes that hold for on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.judging.change_reports import ChangeReports
@@ -54,6 +54,13 @@ class SessionSights:
         else:
             session.causes = tuple([each for each in session.causes if each is not cause])
         return self.look_again(session)
+
+    def bind_late(self, session: Session, judges: Iterable[Judge], now: int) -> None:
+        """Specs were bound to a session after calls had been dropped: those calls are missing for them."""
+        for judge in judges:
+            if session.late is None or judge not in session.late:
+                self._ledger.count(Cause.BOUND_LATE)
+            session.bind_late((judge,), now)
 
     def doubt_times(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
         """Before a call is seen: its times may be wrong. Then its place is not certain, and verdicts are revised."""

@@ -76,6 +76,7 @@ class Lifecycle:
         session = Session(call.session, call, now)
         if self._table.was_known(call.session):
             session.note_cause(Cause.FORGOTTEN)
+            self._ledger.count(Cause.FORGOTTEN)
             self._state.resumed += 1
         # Gaps of its service and agent are looked for when these are known: once its specs are bound.
         session.ledger_version = self._ledger.version

@@ -146,7 +146,7 @@ class _Replay:
             else:
                 tokens[judgement.log.span_id(place)] = token
         if judgement.folded or _names_more(judgement.judge, new):
-            session.bind_late((new,), self._now)
+            self._judging.sights.bind_late(session, (new,), self._now)
         if new.bounds is None:
             verdicts += accounting.withdrawn_limits(session, judgement)
         moved, changes = judgement.under(

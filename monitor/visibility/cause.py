@@ -9,7 +9,7 @@ There are two kinds of causes:
 - A cause of *gaps*: calls may be missing in a time span. It is noted as a `Gap` (`monitor.visibility.gap`).
 - A cause of *doubt in a call*: what was seen may not be what it seems. It is in `ToolCall.doubts`.
 
-Example: a tool span arrives whose ancestors have not. It may belong to any conversation of its agent, so its call has the
+Example: a tool span arrives whose ancestors have not. It may belong to any conversation of its service, so its call has the
 doubt `ORPHAN`. In the conversation that it is filed under it then is what it seems, or no call at all (`ELSEWHERE`). When the
 ancestors arrive, the call is amended without the doubt.
 
@@ -33,7 +33,7 @@ class Effect(IntEnum):
     OUTCOME = 1
     """The call may have failed, or not."""
     ELSEWHERE = 2
-    """The call was made, in this conversation or in another one of its agent."""
+    """The call was made, in this conversation or in another one of its service."""
     REPEATED = 3
     """The call may be no call of its own: a known call reported again, or none."""
     MISSING = 4

@@ -37,7 +37,7 @@ class WebhookSettings(SettingsSection):
 
 
 Joined = Literal["page", "hint", "silent"]
-"""How possible harm is reported: calls that are harmful unless their session began before the start."""
+"""How possible harm is reported: calls that are harmful unless something was missed or is in doubt."""
 
 
 class AlertSettings(SettingsSection):
@@ -112,7 +112,7 @@ class AlertSettings(SettingsSection):
     joined: Annotated[
         Joined,
         Field(
-            description="How possible harm is reported: calls that are harmful unless their session began before the service started. page: as pages, like harmful calls. hint: in the log, the JSON lines and the OTLP events. silent: only in the API and the metrics."
+            description="How possible harm is reported: calls that are harmful unless something was missed or is in doubt. page: as pages, like harmful calls. hint: in the log, the JSON lines and the OTLP events. silent: only in the API and the metrics."
         ),
     ] = "hint"
     session_url: Annotated[

@@ -84,7 +84,7 @@ class PageRules(NamedTuple):
     per_minute: int = 60
     """New pages in a minute, and those that became worse; more wait, and are counted."""
     possible: bool = False
-    """Whether calls page that are harmful unless their session began before the start."""
+    """Whether possible harm pages: calls that are harmful unless something was missed or is in doubt."""
 
 
 class _Call(NamedTuple):

@@ -9,6 +9,7 @@ import pytest
 from monitor import AgentName, Monitor, SessionKey, Verdict
 from monitor.limits import SECOND
 from monitor.records import Kind
+from monitor.visibility.cause import Cause
 from tests.monitor.test_engine import ATTRIBUTES, BY_AGENT, NOW, POLICY, START, call, monitor
 
 pytestmark = pytest.mark.plain
@@ -119,6 +120,7 @@ def test_a_call_that_always_fails_is_lost_and_counted(monkeypatch: pytest.Monkey
     (found,) = judge.find("s")
 
     assert (found["calls"], found["joined"], found["bound_late"]) == (2, True, True)
+    assert judge.gaps.doubts[Cause.BOUND_LATE] == 1
     assert found["coverage"]["not_judged"]["no_spec"] == 1
 
 

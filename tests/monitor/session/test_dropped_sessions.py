@@ -12,6 +12,7 @@ from monitor import Limits, Monitor, SessionKey, ToolCall, Verdict
 from monitor.records import Evidence, Kind
 from monitor.session.dropped_sessions import ROWS, WAYS, DroppedSessions
 from monitor.spec.compiler.compile import compile_text
+from monitor.visibility.cause import Cause
 
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
@@ -140,6 +141,7 @@ def test_a_session_that_was_evicted_goes_on(others: int) -> None:
     assert harmful(verdicts) == []
     [found] = judge.find("s")
     assert found["joined"] is (others > 300)
+    assert judge.gaps.doubts[Cause.FORGOTTEN] == (others > 300)
 
 
 def test_a_new_session_is_new_beside_forgotten_ones() -> None:
