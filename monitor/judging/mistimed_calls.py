@@ -58,10 +58,10 @@ def mistimed(call: ToolCall, now: int, window_ns: int) -> Gap | None:
 def beside(
     gaps: Iterable[Gap], start_ns: int, end_ns: int, now: int, window_ns: int
 ) -> Gap | None:
-    """What follows for calls without times from one with times, if its sender's clock is behind, or it is late.
+    """What follows for calls without times from one with times, if its sender's clock is wrong, or it is late.
 
     By its times it was before all calls that may be in a gap; but it was received when they were, so it may have
-    been behind them.
+    been behind them. Or by its times it was behind them, and ended after it was received: so it may have been before them.
 
     Args:
         gaps: of its session.
@@ -73,6 +73,13 @@ def beside(
     Returns:
         The first of these gaps, so long that it reaches the call; None for nearly all.
     """
+    if end_ns > now:
+        # A gap begins the window before the receipt of its call, which a call that came later by more than that cannot precede.
+        for each in gaps:
+            is_near = each.until_ns <= start_ns and now - each.since_ns <= 2 * window_ns
+            if is_near and each.cause is Cause.MISTIMED:
+                return each._replace(until_ns=start_ns + 1)
+        return None
     if now - end_ns <= window_ns:
         return None
     for each in gaps:

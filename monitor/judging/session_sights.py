@@ -78,15 +78,23 @@ class SessionSights:
         return self.look_again(session)
 
     def _with_those_beside(self, session: Session, gap: Gap) -> Gap:
-        """The gap, so long that it reaches the session's calls which may have been behind it."""
+        """The gap, so long that it reaches the session's calls which may be on its other side."""
+        window_ns = self._limits.window_ns
+        since_ns, until_ns = gap.since_ns, gap.until_ns
         for judgement in session.judgements:
             log = judgement.log
             for place in range(len(log)):
-                if log.at(place) >= gap.since_ns:
+                if log.at(place) >= since_ns:
                     break
                 row = log.row(place)
-                found = beside((gap,), row.at, row.end, row.receipt, self._limits.window_ns)
+                found = beside((gap,), row.at, row.end, row.receipt, window_ns)
                 gap = found or gap
+            for place in range(len(log) - 1, -1, -1):
+                row = log.row(place)
+                if row.at < until_ns:
+                    break
+                if row.end > row.receipt and row.at >= gap.until_ns:
+                    gap = gap._replace(until_ns=row.at + 1)
         return gap
 
     def prove(self, session: Session, proof: Proof | None) -> list[Verdict]:

@@ -64,8 +64,9 @@ class Lifecycle:
         if session is None:
             session = self.wake(call.session, now) or self._open(call, now)
         self._state.news += self._sights.follow(session)
-        is_late = now - call.end_ns > self._limits.window_ns
-        if not call.start_ns or call.end_ns < call.start_ns or (is_late and session.gaps):
+        late_ns = now - call.end_ns
+        is_odd = session.gaps and (late_ns < 0 or late_ns > self._limits.window_ns)
+        if is_odd or not call.start_ns or call.end_ns < call.start_ns:
             self._state.news += self._sights.doubt_times(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:

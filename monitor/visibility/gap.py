@@ -64,7 +64,17 @@ class Gap(NamedTuple):
 
 
 def with_own(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
-    """The gaps of a session with one more of this session alone. Of too many of one cause, the first two become one."""
+    """The gaps of a session with one more of this session alone. Of too many of one cause, the first two become one.
+
+    It replaces a shorter one with the same begin.
+    """
+    gaps = tuple(
+        [
+            each
+            for each in gaps
+            if each._replace(until_ns=gap.until_ns) != gap or each.until_ns > gap.until_ns
+        ]
+    )
     alike = [each for each in gaps if each.cause is gap.cause]
     if len(alike) >= OWN_MAX:
         first, second = alike[:2]

@@ -102,6 +102,31 @@ def test_a_call_without_times_may_be_before_those_of_a_clock_that_is_behind(
     assert bench.judged == (0, 1)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_call_without_times_may_be_behind_those_of_a_clock_that_is_ahead(first: bool) -> None:
+    """`a` says that it was most of a minute after `b`, which tells no times, and was received within a second of it."""
+    bench = Bench()
+    if first:
+        bench.observe("b", 0, 2, **NO_TIMES)
+    bench.observe("a", 57, 1.5)
+    if not first:
+        bench.observe("b", 0, 2, **NO_TIMES)
+    bench.observe("c", 59, 3)
+
+    assert bench.judged[0] == 0
+
+
+def test_what_comes_long_after_a_call_without_times_is_behind_it() -> None:
+    """A clock that is ahead leaves later calls in their order: the second `c` came more than the window after `b`."""
+    bench = Bench()
+    bench.observe("b", 0, 2, **NO_TIMES)
+    bench.observe("a", 56, 1.5)
+    bench.observe("c", 69, 14)
+    bench.observe("c", 70, 15)
+
+    assert bench.judged[0] == 1
+
+
 def test_a_call_that_was_received_long_before_is_before_one_without_times() -> None:
     """Only what was received when a call without times may have been made can have been behind it."""
     bench = Bench()
