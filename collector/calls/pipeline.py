@@ -563,6 +563,10 @@ class Pipeline:
                 return
         elif not span.parent_span_id:
             self.sessions.beginnings.note_root(trace, span, now)
+            for each in tree.note_root(node):
+                if each.call is not None:
+                    outer = tree.node(each.call.outer.span_id)
+                    self.correlation.update(context, each.call, outer, "")
         if not plan.silent or owner.session is not None:
             self._take_other(span, plan, owner, context)
         if node.waiting is not None:

@@ -287,10 +287,13 @@ class Correlation:
         above = outer.above if outer is not None else None
         if outer is not None and above is not None and above.call is not None:
             self._chain(context, call, outer, above.call)
-        elif above is not None and call.beside is not None:
-            call.stand_beside(
-                None
-            )  # it was below another call as long as it was a model's request alone
+        elif (
+            outer is not None
+            and above is not None
+            and (call.beside is not None or context.tree.uprooted)
+        ):
+            # It may have been below another call, as long as it was a model's request alone.
+            call.stand_beside(b"" if context.tree.is_uprooted(outer) else None)
         key, source = self._sessions.key(context, call)
         attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged

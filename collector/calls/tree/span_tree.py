@@ -264,11 +264,13 @@ class SpanTree:
         "places",
         "plain",
         "released",
+        "root",
         "runs",
         "shared",
         "size",
         "taken",
         "unsettled",
+        "uprooted",
         "watched",
         "wrapped",
     )
@@ -330,6 +332,10 @@ class SpanTree:
         """True once a call was executed that has no id."""
         self.lone = False
         """True if an unsettled call is the only one."""
+        self.root: SpanNode | None = None
+        """The first span without a parent that came and is no call."""
+        self.uprooted = False
+        """True once several such spans had come: nothing tells what is above them."""
 
     def put(self, span_id: bytes, parent: bytes) -> SpanNode:
         """Adds a span that arrived, below its parent (b"" for a root)."""
@@ -373,6 +379,28 @@ class SpanTree:
         if node.above is None and self.looped is not None:
             return self.looped.get(node.span_id)
         return node.above
+
+    def note_root(self, node: SpanNode) -> list[SpanNode]:
+        """A span without a parent has come, and is no call.
+
+        Returns:
+            All calls, if the tree turns out to have several such spans.
+        """
+        if self.root is None:
+            self.root = node
+        if self.root is node or self.uprooted:
+            return []
+        self.uprooted = True
+        return self.calls()
+
+    def is_uprooted(self, node: SpanNode) -> bool:
+        """True if only spans of the program's own are above one, up to one of several roots."""
+        if not self.uprooted:
+            return False
+        for above in self.ancestors(node):  # noqa: SIM110 - `all` makes a generator
+            if not above.foreign:
+                return False
+        return True
 
     def asker(self, node: SpanNode, call: LogicalCall) -> SpanNode | None:
         """The span of the model that asked for a call, above it, if only that request tells of the call.

@@ -145,7 +145,7 @@ CALL_KINDS: Final = (
         "span tree",
         SpanTree,
         "alike answers asked by_id claim early failing_ns heard_ns held last latest_ns lone looped matched missing "
-        "nameless nodes parts places plain released runs shared size taken unsettled watched wrapped",
+        "nameless nodes parts places plain released root runs shared size taken unsettled uprooted watched wrapped",
         changes=(
             KindChange(
                 added={
@@ -157,6 +157,7 @@ CALL_KINDS: Final = (
             ),
             KindChange(added={"failing_ns": int}),
             KindChange(added={"runs": NoneType}),
+            KindChange(added={"root": NoneType, "uprooted": bool}),
         ),
     ),
     kept(

@@ -65,3 +65,35 @@ def test_two_payments_where_one_is_allowed() -> None:
     ]
     for order in permutations(spans):
         assert final(POLICY, list(order)) == [("pay", "at_most: [pay, 1]")]
+
+
+@pytest.mark.parametrize("above", ["run job", "invoke_agent"])
+def test_calls_below_workers_that_are_roots_of_one_trace_are_in_no_order(above: str) -> None:
+    """A worker's span shows no context, so calls that overlap may be parallel ones; an agent's span shows the agent's own order."""
+    wire = Wire()
+    attributes = {"gen_ai.operation.name": above} if above == "invoke_agent" else {}
+    spans = [
+        wire.tool("pay", parent="one", start=1, end=3),
+        wire.tool("approve", parent="other", start=2, end=4),
+        wire.span(above, attributes, id="one", start=0, end=5),
+        wire.span(above, attributes, id="other", start=0, end=5),
+    ]
+    wanted = [] if above == "run job" else [("pay", "precedence: [approve, pay]")]
+
+    for order in permutations(spans):
+        assert final(f"{POLICY}concurrent: any_order\n", list(order)) == wanted
+
+
+def test_a_worker_that_is_sent_again_is_one_root() -> None:
+    """Calls below different spans of one root have the order of their starts."""
+    wire = Wire()
+    job = wire.span("run job", {}, id="job", start=0, end=5)
+    spans = [
+        wire.tool("pay", parent="step", start=1, end=3),
+        wire.tool("approve", parent="job", start=2, end=4),
+        wire.span("step", {}, id="step", parent="job", start=0, end=4),
+    ]
+
+    assert final(f"{POLICY}concurrent: any_order\n", [*spans, job, job]) == [
+        ("pay", "precedence: [approve, pay]")
+    ]

@@ -90,6 +90,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("better_name_above + worse_name_above", 512_062),
         # A call without times may be behind one whose clock is ahead by less than is corrected.
         ("clock_ahead + no_times", 482_230),
+        # Calls of one answer are below workers' spans, each of which is a root of their one trace.
+        ("a_trace_a_call + later_turns_without_id", 850_204),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:
