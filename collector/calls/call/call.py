@@ -262,6 +262,11 @@ class LogicalCall:
         return any(each.source == SERVER for each in self._pieces.values())
 
     @property
+    def request_id(self) -> str:
+        """The id of its request to an MCP server, which tells it from others of one connection; "" if no span has one."""
+        return next((each.request_id for each in self.pieces.values() if each.request_id), "")
+
+    @property
     def may_be_round(self) -> bool:
         """True if it is told by requests to an MCP server alone, of which several may be one call."""
         if self.outer.source != SERVER:

@@ -3,7 +3,8 @@
 Idea: spans with other ids may tell of one call or of two, and nothing in them says which. So each stays a call of its
 own, and the later ones get a doubt (`monitor.visibility.cause`): the judge then reads them both ways.
 
-- `TOLD_TWICE`: calls with one call id, tool and arguments at the same time, under different parents.
+- `TOLD_TWICE`: calls with one call id, tool and arguments at the same time, under different parents; or requests to an MCP
+  server with one id of the request.
 - `REPLAYED`: such a call comes again after it had ended. A durable workflow that is replayed writes all its spans anew.
   Where spans of tools have no ids, the ids of the requests in the model's answer count, if that answer has come again, too.
 - `ROUND_TRIP`: requests to an MCP server, one after the other. From protocol version 2026-07-28 on, a server may answer
@@ -376,6 +377,8 @@ def _doubt(first: _Seen, later: _Seen) -> Cause | None:
     if not other.call_id and not _is_asked_again(one, other):
         if first.given == later.given and _is_copy(first, later, one, other):
             return Cause.TOLD_TWICE
+        if one.has_request and _is_same_request(one, other):
+            return Cause.TOLD_TWICE
         rounds = one.may_be_round and other.may_be_round and _may_be_round(first, later)
         return Cause.ROUND_TRIP if rounds else None
     if overlaps(one.outer, other.outer):
@@ -410,6 +413,19 @@ def _is_copy_in_part(first: _Seen, later: _Seen, one: LogicalCall, other: Logica
         (first.start_ns == later.start_ns or one.retold or other.retold)
         and (is_open or (first.end_ns == later.end_ns and first.error is later.error))
         and agree(one.outer, other.outer)
+    )
+
+
+def _is_same_request(one: LogicalCall, other: LogicalCall) -> bool:
+    """True if requests to a server that overlap, under different parents, have one id.
+
+    It is one request that is told twice, or two of two connections, each of which counts its own.
+    """
+    mine, others = one.outer, other.outer
+    return (
+        not (mine.parent == others.parent != b"")
+        and overlaps(mine, others)
+        and one.request_id == other.request_id != ""
     )
 
 

@@ -233,7 +233,7 @@ def test_a_doubt_goes_with_the_call_that_it_was_about(wire: Any, bench: Any) -> 
 
 def _asked(wire: Any, name: str, start: float, version: str, **more: Any) -> list[Any]:
     """A request as the MCP SDK for Python tells it: the client's span, and below it the server's."""
-    method = {"mcp.method.name": "tools/call", "jsonrpc.request.id": name}
+    method = {"mcp.method.name": "tools/call", "jsonrpc.request.id": more.pop("request", name)}
     told = {"mcp.protocol.version": version} if version else {}
     status = more.pop("status", 0)
     server = {**method, **told, "gen_ai.tool.name": "pay", **more}
@@ -308,6 +308,26 @@ def test_requests_that_are_written_twice_may_be_one_call(
     for order in permutations(spans):
         found = bench().send(*order)
         assert found.doubts() == [("pay", SURE), ("pay", SURE if later else TWICE)]
+
+
+@pytest.mark.parametrize(
+    ("other", "start", "request_id", "doubt"),
+    [
+        ("9", 1.001, "1", TWICE),
+        ("9", 1.001, "2", SURE),
+        ("9", 5, "1", SURE),
+        ("2", 1.001, "1", SURE),
+    ],
+    ids=["told twice", "another request", "later", "below one span"],
+)
+def test_requests_with_one_id_at_one_time_may_be_one_call(
+    wire: Any, bench: Any, other: str, start: float, request_id: str, doubt: Any
+) -> None:
+    """Below different spans: a request that is told twice, or two of two connections, which count their own."""
+    spans = _asked(wire, "1", 1, "2025-11-25")
+    spans += _asked(wire, other, start, "2025-11-25", request=request_id)
+    for order in permutations(spans):
+        assert bench().send(*order).doubts() == [("pay", SURE), ("pay", doubt)]
 
 
 @pytest.mark.parametrize("which", [1, 3])

@@ -92,6 +92,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("clock_ahead + no_times", 482_230),
         # Calls of one answer are below workers' spans, each of which is a root of their one trace.
         ("a_trace_a_call + later_turns_without_id", 850_204),
+        # One request to a server has two spans below different ones, with its id.
+        ("told_twice + mcp_calls", 760_838),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:

@@ -82,7 +82,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "requests to a server have no ids of the model's calls: which tool leaves no spans is learnt too late, and which of two spans is told once more is not known": (
         "mcp_calls + client_tool_unanswered",
         "mcp_round_trips + client_tool",
-        "told_twice + mcp_round_trips",
         "mcp_calls + parallel_tools_without_spans",
         "client_tool_unanswered + parallel_tools_without_spans",
         "client_tool_unanswered + lost_and_answered",
