@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import golden_paths, reachable_symbols
@@ -112,7 +112,7 @@ class _Maker:
             return late, iter([(bad, *base)])
         if mode is Mode.EXPLORATION_BLOAT:
             return right, self._bloated(machine, base)
-        return right, _VARIANTS[mode](self, machine, base)
+        return right, self._variants[mode](self, machine, base)
 
     def _golden(self, machine: Automaton) -> _Word:
         """One of the golden paths."""
@@ -379,17 +379,16 @@ class _Maker:
         calls = tuple(map(self._call, _word(word)))
         return RunCase(self._spec.id, mode, self._seed, calls, tuple(expected), None, against)
 
-
-_VARIANTS: Final[Mapping[Mode, Callable[[_Maker, Automaton, _Word], _Variants]]] = {
-    Mode.WRONG_OPERATION: _Maker._wrong_operation,
-    Mode.WRONG_PARAMETER: _Maker._wrong_parameter,
-    Mode.WRONG_ORDER: _Maker._wrong_order,
-    Mode.HARM: _Maker._harm,
-    Mode.REDUNDANT_READS: _Maker._reading,
-    Mode.SKIPPED_CHECK: _Maker._skipped,
-    Mode.REPEATED_CALL: _Maker._repeated,
-    Mode.COMPENSATING_PAIR: _Maker._compensating,
-}
+    _variants: ClassVar[Mapping[Mode, Callable[[_Maker, Automaton, _Word], _Variants]]] = {
+        Mode.WRONG_OPERATION: _wrong_operation,
+        Mode.WRONG_PARAMETER: _wrong_parameter,
+        Mode.WRONG_ORDER: _wrong_order,
+        Mode.HARM: _harm,
+        Mode.REDUNDANT_READS: _reading,
+        Mode.SKIPPED_CHECK: _skipped,
+        Mode.REPEATED_CALL: _repeated,
+        Mode.COMPENSATING_PAIR: _compensating,
+    }
 
 
 def _ways(machine: Machine, source: int, limit: int = 1_000) -> dict[int, tuple[int, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import signal
 import socket
@@ -10,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from unittest.mock import patch
 
 import pytest
@@ -27,6 +29,8 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here"),
     pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),
 ]
+
+T = TypeVar("T")
 
 PATIENCE = 20
 """Seconds after which a child that hangs is ended."""
@@ -78,18 +82,37 @@ def held(lock: AbstractContextManager[Any]) -> Iterator[None]:
     thread.join()
 
 
-LOCKS = {
-    "of the counts": lambda guard: guard._counting,
-    "of the connection": lambda guard: guard._connection._lock,
-    "of the loop": lambda guard: guard._connection._running._lock,
-}
+def with_locks(make: Callable[[], T], module: str) -> tuple[T, list[Any]]:
+    """What is made, and the locks that a module of the guard has made for it, in their order."""
+    found: list[Any] = []
+    lock = threading.Lock
+
+    def noted() -> Any:
+        made, frame = lock(), inspect.currentframe()
+        assert frame is not None
+        assert frame.f_back is not None
+        if frame.f_back.f_globals["__name__"] == f"offrails_guard.{module}":
+            found.append(made)
+        return made
+
+    with patch.object(threading, "Lock", noted):
+        return make(), found
 
 
-@pytest.mark.parametrize("lock", LOCKS)
-def test_a_child_asks_whatever_lock_was_held(double: Double, make: Make, lock: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "place"),
+    [
+        pytest.param("base", 0, id="of the counts"),
+        pytest.param("transport.connection", 0, id="of the connection"),
+        pytest.param("transport.connection", 1, id="of the loop"),
+    ],
+)
+def test_a_child_asks_whatever_lock_was_held(
+    double: Double, make: Make, module: str, place: int
+) -> None:
     """A thread of the parent holds a lock of the guard while the process forks: the child has its answer."""
-    guard = make()
-    with held(LOCKS[lock](guard)):
+    guard, locks = with_locks(make, module)
+    with held(locks[place]):
         assert in_child(lambda: guard.check("water", {}).decision == "deny")
         assert in_child(lambda: guard.counts() == {})
     assert guard.check("water", {}).decision == "deny"
@@ -97,8 +120,9 @@ def test_a_child_asks_whatever_lock_was_held(double: Double, make: Make, lock: s
 
 def test_a_fork_waits_for_a_step_of_the_loop(double: Double, make: Make) -> None:
     """What the guard's thread runs may hold locks that nobody knows: none of them is held in the child."""
-    guard = make()
-    loop = guard._connection._running._loop  # type: ignore[union-attr]
+    loop = asyncio.new_event_loop()
+    with patch.object(asyncio, "new_event_loop", lambda: loop):
+        guard = make()
     lock, begun, wanted = threading.Lock(), threading.Event(), threading.Event()
 
     def step() -> None:
@@ -112,7 +136,7 @@ def test_a_fork_waits_for_a_step_of_the_loop(double: Double, make: Make) -> None
 
     loop.call_soon_threadsafe(step)
     begun.wait()
-    loop.call_soon_threadsafe = wake  # type: ignore[method-assign]
+    loop.call_soon_threadsafe = wake  # type: ignore[method-assign, assignment]
 
     assert in_child(lambda: lock.acquire(timeout=0))
     assert guard.check("water", {}).decision == "deny"
@@ -170,9 +194,9 @@ def test_many_children_ask_while_threads_ask(double: Double, make: Make, kind: s
 
 def test_a_child_remembers_calls_on_their_way() -> None:
     """The lock of `HeldDecisions`, which adapters keep, does not outlive a fork either."""
-    calls = HeldDecisions()
+    calls, [lock] = with_locks(HeldDecisions, "held.held_decisions")
     calls.put("c1", "d1")
-    with held(calls._lock):
+    with held(lock):
         assert in_child(lambda: calls.take("c1") == "d1")
 
 
