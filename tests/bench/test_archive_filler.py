@@ -42,6 +42,7 @@ def test_tables_and_indexes_fit_each_other(tmp_path: Path) -> None:
     assert len(reader.search(ArchiveSearch(thing=f"order order-{SESSIONS // THINGS}"), 9)) == 1
     store = ArchiveStore(tmp_path)
     assert store.prune(ArchiveBounds(1, 1, 1, 1 << 40), NOW + HOUR_NS)["age"] == SESSIONS
-    for table in ("judgements", "objects", "harms", "things", "shares", "ids"):
-        assert store._connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)
     store.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / FILE)) as file:
+        for table in ("judgements", "objects", "harms", "things", "shares", "ids"):
+            assert file.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)

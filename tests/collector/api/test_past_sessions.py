@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import OffsetTooFarError, paged
 from collector.api.session_query import SessionQuery
-from collector.archive.page_search import PageSearch
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchiveUnreadError, Label, SessionName
 from collector.archive.store import ArchiveStore
@@ -115,25 +115,23 @@ def test_a_page_and_its_count_are_looked_for_once(
     store = ArchiveStore(tmp_path)
     store.write(made(f"before{number}", begun=number) for number in range(1, 11))
     store.close()
-    asked: list[str] = []
-    rows, smallest = PageSearch._raw, ArchiveReader._smallest
+    statements: list[str] = []
+    connect = sqlite3.connect
 
-    def looked(self: PageSearch, *given: Any) -> Any:
-        asked.append("look")
-        return rows(self, *given)
+    def traced(*given: Any, **more: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*given, **more)
+        connection.set_trace_callback(statements.append)
+        return connection
 
-    def chosen(self: ArchiveReader, *given: Any) -> Any:
-        asked.append("filters")
-        return smallest(self, *given)
-
-    monkeypatch.setattr(PageSearch, "_raw", looked)
-    monkeypatch.setattr(ArchiveReader, "_smallest", chosen)
+    monkeypatch.setattr(sqlite3, "connect", traced)
     monitor = Monitor(load_specs([SPECS]).specs, Limits())
     past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
     query = SessionQuery("recent", limit, agent="rover")
     page = asyncio.run(paged(monitor, query, past=past))
     assert (len(page.sessions), page.matching) == (min(limit, 10), 10)
-    assert asked == ["filters", "look"]
+    filters = [each for each in statements if each.startswith("SELECT DISTINCT j.sid FROM")]
+    looks = [each for each in statements if " FROM sessions s " in each]
+    assert (len(filters), len(looks)) == (1, 1)
 
 
 def test_an_archive_that_cannot_be_read_denies_no_session(tmp_path: Path) -> None:

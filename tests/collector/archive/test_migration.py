@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from collector.archive.record import AGENT, HOUR_NS, SessionName
 from collector.archive.schema import OlderSchemaError, migrate
 from collector.archive.search import ArchiveSearch, SumsSearch
 from collector.archive.store import FILE, ArchiveStore
-from collector.archive.writer import ArchiveWriter
+from collector.archive.writer import FAILED_SECONDS, ArchiveWriter
 from collector.cli.program import main
 from collector.telemetry.logs import captured
 from tests.collector.archive.sessions import made
@@ -167,7 +168,8 @@ def test_a_file_that_cannot_be_brought_is_not_tried_with_every_batch(
         assert (len(tries), writer.dropped["error"]) == (1, 3)
         assert [line["event"] for line in lines].count("archive_failing") == 1
     monkeypatch.undo()
-    writer._try_at = 0.0
+    steady = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: steady() + FAILED_SECONDS)
     writer.put(made("new"))
     wait(lambda: writer.written == 1)
     writer.stop(30)

@@ -6,7 +6,7 @@ import contextlib
 import random
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from collector.archive.record import (
 )
 from collector.archive.schema import VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
-from collector.archive.store import LOST, SWEPT_EVERY, ArchiveStore
+from collector.archive.store import LOST, ArchiveStore
 from collector.cli.program import main
 from collector.config.settings.archive import ArchiveSettings
 from collector.config.settings.receiver import ReceiverSettings
@@ -267,11 +267,13 @@ def test_monitors_that_write_at_once_add_up(url: str) -> None:
     )
 
 
-def test_names_are_deleted_when_nobody_writes(url: str) -> None:
+def test_names_are_deleted_when_nobody_writes(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A name without a row, which one monitor is about to give one, is there when another looks for such names."""
     first, second = stored(url, made("old", touched=1)), PostgresStore(url, "two")
     assert first.prune(ROOM._replace(keep_ns=50), 100)["age"] == 1
-    second._sweeps = SWEPT_EVERY - 1
+    monkeypatch.setattr("collector.archive.store.SWEPT_EVERY", 1)
     swept: list[dict[str, int]] = []
     sweep = threading.Thread(target=lambda: swept.append(second.prune(ROOM, 100)))
 
@@ -342,14 +344,14 @@ def test_a_start_without_a_server_ends_its_earlier_rows_later(
 ) -> None:
     """Once it is there, what lived by the rows of an earlier process has ended, and what came since lives."""
     stored(url, made("before", ended=None, touched=10)).close()
-    new_store, away = PostgresWriter._new_store, iter((True, True))
+    away = iter((True, True))
 
-    def opened(writer: PostgresWriter) -> ArchiveStore:
+    def opened(*given: str) -> ArchiveStore:
         if next(away, False):
             raise DatabaseError("unreachable", "it is away")
-        return new_store(writer)
+        return PostgresStore(*given)
 
-    monkeypatch.setattr(PostgresWriter, "_new_store", opened)
+    monkeypatch.setattr("collector.archive.postgresql.PostgresStore", opened)
     monkeypatch.setattr(writer_module, "RETRY_SECONDS", 0.01)
     writer = PostgresWriter(url, ROOM, lambda: 100, "one")
     writer.start()
@@ -377,8 +379,9 @@ def test_tables_of_another_version(url: str) -> None:
     """Newer ones are left alone, by the writer and by the reader; until there are any, a question says so."""
     with pytest.raises(OlderSchemaError, match=r"archive\.url"):
         PostgresReader(url).matching(ArchiveSearch())
-    store = stored(url, made())
-    store._connection.execute(f"UPDATE {SCHEMA}.version SET version = ?", (VERSION + 1,))
+    stored(url, made())
+    with contextlib.closing(PostgresConnection(url)) as connection:
+        connection.execute(f"UPDATE {SCHEMA}.version SET version = ?", (VERSION + 1,))
     with pytest.raises(NewerSchemaError):
         PostgresReader(url).matching(ArchiveSearch())
     with pytest.raises(NewerSchemaError):
@@ -395,17 +398,26 @@ def test_an_address_is_looked_at_without_being_told() -> None:
     assert shown("postgresql://a:geheim@db:5432/x?sslmode=require") == "postgresql://db:5432/x"
 
 
-def test_two_monitors_of_one_host_keep_their_live_rows(url: str, tmp_path: Path) -> None:
+def test_two_monitors_of_one_host_keep_their_live_rows(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The start of one ends no session that lives by the other's rows; the other's own next start does."""
     first, second = (
         ReceiverSettings(http=f"unix:{tmp_path / name}", grpc="off") for name in "ab"
     )
     stored(url, made("left", ended=None), owner=owner_of(first)).close()
 
+    settle, starts = PostgresStore.settle, list[PostgresStore]()
+
+    def noted(store: PostgresStore, alive: Iterable[tuple[str, str]]) -> None:
+        settle(store, alive)
+        starts.append(store)
+
+    monkeypatch.setattr(PostgresStore, "settle", noted)
+
     async def settled(app: App, clock: Clock) -> None:
-        assert app.archive is not None
-        writer = app.archive.writer
-        await until(lambda: writer._store is not None and not len(writer))
+        starts.clear()
+        await until(lambda: len(starts) == 1)
 
     archive = ArchiveSettings(url=SecretStr(url))
     running(settled, archive=archive, receiver=second)
@@ -440,8 +452,8 @@ def test_two_monitors_of_one_name_and_addresses(
     live = [("chat", 5), ("chat", 6), ("of-one", 5)]
     assert sorted((each.session, each.begun) for each in reader.live()) == live
     cut(url)
-    for writer in (second, first):
-        writer.put(made(f"later-{writer._held_owner}", touched=12))
+    for name, writer in (("second", second), ("first", first)):
+        writer.put(made(f"later-{name}", touched=12))
     wait(lambda: (first.written, second.written) == (3, 2))
     assert sorted((each.session, each.begun) for each in PostgresReader(url).live()) == live
     first.put(made("chat", begun=6, last=20, touched=20))
@@ -516,17 +528,20 @@ def test_two_services_share_it(url: str) -> None:
 
 def test_tables_of_an_older_version_are_brought_to_this_one(url: str) -> None:
     """Those of version 4 have no index of long sessions, or of kinds of harm: the next start makes them, and what is there stays."""
-    store = stored(url, made("old"))
-    for statement in (
-        "DROP INDEX sessions_long, harms_kind",
-        f"UPDATE {SCHEMA}.version SET version = 4",
-    ):
-        store._connection.execute(statement)
+    stored(url, made("old"))
+    with contextlib.closing(PostgresConnection(url)) as connection:
+        for statement in (
+            f"DROP INDEX {SCHEMA}.sessions_long, {SCHEMA}.harms_kind",
+            f"UPDATE {SCHEMA}.version SET version = 4",
+        ):
+            connection.execute(statement)
     with pytest.raises(OlderSchemaError):
         PostgresReader(url).search(ArchiveSearch(), 9)
     stored(url, made("new"))
     assert sorted(names(url)) == ["new", "old"]
-    there = store._connection.execute(
-        "SELECT to_regclass('sessions_long') IS NOT NULL AND to_regclass('harms_kind') IS NOT NULL"
-    )
-    assert there.fetchone() == (True,)
+    with contextlib.closing(PostgresConnection(url)) as connection:
+        there = connection.execute(
+            f"SELECT to_regclass('{SCHEMA}.sessions_long') IS NOT NULL"
+            f" AND to_regclass('{SCHEMA}.harms_kind') IS NOT NULL"
+        ).fetchone()
+    assert there == (True,)

@@ -12,7 +12,7 @@ import pytest
 from collector.archive import writer as writer_module
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchiveRecord, Label, SessionName
-from collector.archive.schema import VERSION
+from collector.archive.schema import VERSION, migrate
 from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
 from collector.archive.writer import ArchiveWriter
@@ -200,12 +200,15 @@ def test_a_file_of_a_newer_version_is_told_of(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that finds no room is counted as such; a smaller one of its batch is written."""
+
+    def nearly_full(connection: sqlite3.Connection) -> None:
+        migrate(connection)
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 4}")
+
+    monkeypatch.setattr("collector.archive.store.migrate", nearly_full)
     writer = new(tmp_path)
     writer.start()
-    store = writer._store
-    assert store is not None
-    (pages,) = store._connection.execute("PRAGMA page_count").fetchone()
-    store._connection.execute(f"PRAGMA max_page_count = {pages + 4}")
     writer.put(made("large", summary=bytes(1 << 20)))
     writer.put(made("small"))
     wait(lambda: writer.written + sum(writer.dropped.values()) == 2)
