@@ -99,7 +99,7 @@ class App:
     """The running service. Everything happens on one event loop, so nothing needs a lock.
 
     The parts that other parts are given have names without an underscore: `monitor`, `pipeline`, `stats`, `state`, `archive`,
-    `alerts`, `forwarding`, `traces`, `decisions`. None stands for a part that the settings leave out.
+    `alerts`, `forwarding`, `traces`, `decisions`, `health`, `last_scrape`. None stands for a part that the settings leave out.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class App:
         is_own = clock is not now_ns and steady is steady_ns
         watch = None if is_own else ClockWatch(clock, steady)
         self._clock = clock if self.state is None else self.state.clock
-        self._health = Health()
+        self.health = Health()
         self.stats = Stats()
         self.stats.log_lines_dropped = self._log.dropped
         self._faults = FaultCounter(self.stats)
@@ -148,7 +148,7 @@ class App:
         self._servers: dict[str, Server] = dict(self._receivers)
         """All listeners, by name."""
         self._certificates = CertificateWatch(self._servers)
-        self._last_scrape: LastScrape | None = None
+        self.last_scrape: LastScrape | None = None
         """None if nobody can scrape."""
         families = self._build_families(admission)
         self._push = push_of(settings.telemetry, families, self._redaction, self._clock)
@@ -190,7 +190,7 @@ class App:
             namespaced=self._is_namespaced,
             tracer=self._tracer,
         )
-        self._feed = VerdictFeed(self._attend)
+        self._feed = VerdictFeed(self.attend)
         self.forwarding = forwarding_of(settings, self.monitor, self.stats, clock)
         is_annotated = self.forwarding is not None and self.forwarding.annotates
         self._annotated = self.forwarding if is_annotated else None
@@ -295,7 +295,7 @@ class App:
         )
         self.reloader = Reloader(
             settings.specs,
-            self._use,
+            self.use,
             self._log,
             self._clock,
             tracer=self._tracer,
@@ -389,12 +389,12 @@ class App:
         if settings.metrics != OFF:
             app = MetricsApp(
                 families,
-                self._health,
+                self.health,
                 self._redaction,
                 metrics_guard(settings),
                 self._tracer,
             )
-            self._last_scrape = LastScrape(
+            self.last_scrape = LastScrape(
                 app, settings.last_scrape_seconds, self._calls, self._finalise
             )
             found["metrics"] = build_observer(
@@ -408,7 +408,7 @@ class App:
                 settings,
                 self.monitor,
                 self.pipeline.inventory,
-                self._health,
+                self.health,
                 self._redaction,
                 self.reloader,
                 self._feed,
@@ -427,7 +427,7 @@ class App:
 
     def _build_ticker(self, changes: ClockChanges) -> Ticker:
         """What time brings, in the order in which it is done."""
-        readiness = Readiness(self.settings.ready, self._health, self.stats, self.alerts.queues)
+        readiness = Readiness(self.settings.ready, self.health, self.stats, self.alerts.queues)
         going_on: list[Step] = [
             self._note_time,
             self.pipeline.tick,
@@ -458,13 +458,14 @@ class App:
         found = self.monitor.gaps.joined_until_ns()
         return until(found) if found > self._clock() else ""
 
-    def _attend(self, anybody: bool) -> None:
+    def attend(self, anybody: bool) -> None:
+        """Somebody looks on at verdicts as they come, or nobody does: without, only news is worded."""
         self.pipeline.quiet = not anybody and self._annotated is None
 
-    def _use(self, specs: Sequence[Spec]) -> bool:
+    def use(self, specs: Sequence[Spec]) -> bool:
         """Sessions that begin from now on are judged under these specs, all of which are sound."""
-        if self._health.ready:  # else it stops, which no spec changes
-            self._health.reason = ""
+        if self.health.ready:  # else it stops, which no spec changes
+            self.health.reason = ""
         changed = self.monitor.use(specs)
         if changed:
             self.pipeline.specs_changed()
@@ -481,9 +482,9 @@ class App:
             before: specs of an earlier process that are in use in their place.
         """
         self.reloader.started_without(refused, 0 if before is None else before.at_ns)
-        self._health.reason = "specs refused"
+        self.health.reason = "specs refused"
         if before is not None:
-            self._health.reason += ", the last good ones are in use"
+            self.health.reason += ", the last good ones are in use"
             if self.state is not None:
                 self.state.heads.texts = before.texts
 
@@ -511,7 +512,7 @@ class App:
                 self._judges, self.settings, self._redaction, self._steady
             )
             if self.state is not None:
-                await self._recover(self.state)
+                await self.recover(self.state)
             if self.archive is not None:
                 with as_set("archive.dir", self.settings.archive.dir):
                     self.archive.start()
@@ -539,7 +540,7 @@ class App:
         if self._keep_specs is not None and self.reloader.reloads.last_succeeded:
             in_use = self._specs_in_use()
             await asyncio.to_thread(self._keep_specs, in_use)
-        self._health.ready = True
+        self.health.ready = True
         return self.addresses
 
     def _refuse_loops(self) -> None:
@@ -549,20 +550,20 @@ class App:
 
     # --- the state of an earlier process -------------------------------------------------------
 
-    async def _recover(self, state: KeptState) -> None:
+    async def recover(self, state: KeptState) -> None:
         """Goes through the journal. Health is answered meanwhile, and /metrics says that it is too early.
 
         Senders are answered, too: what they send is kept, and judged in its turn. Only where next hops get verdicts with the
         spans, senders wait.
         """
-        self._health.is_early = True
+        self.health.is_early = True
         watched = self._servers.get("metrics")
         if watched is not None:
             self.addresses["metrics"] = await watched.start()
         specs = self._specs_in_use()
         is_early = state.has_past and self._annotated is None
         if not is_early:
-            self._health.reason = self._health.reason or RECOVERING
+            self.health.reason = self.health.reason or RECOVERING
         self._deliveries.is_past = True
         self.alerts.hold()
         early = Stats()
@@ -575,9 +576,9 @@ class App:
         self.alerts.keep(state.journal)
         self.alerts.release()
         self.pipeline.inventory.new.clear()
-        self._health.is_early = False
-        if self._health.reason == RECOVERING:
-            self._health.reason = ""
+        self.health.is_early = False
+        if self.health.reason == RECOVERING:
+            self.health.reason = ""
 
     async def _receive(self, early: Stats) -> None:
         """Opens the receivers of telemetry, while what came before is still to be judged: `early` counts meanwhile."""
@@ -588,7 +589,7 @@ class App:
         if self.forwarding is not None:
             await asyncio.to_thread(self._refuse_loops)
             self.forwarding.start()
-        self._health.ready = True
+        self.health.ready = True
         self._log.info("receiving", judged="later", **self.addresses)
 
     def tick_again(self, now: int) -> None:
@@ -639,8 +640,8 @@ class App:
         As long as it waits for others it receives as ever. From the moment when the receivers close it takes
         `CLOSE_SECONDS` at most, since senders give up after 10 s.
         """
-        self._health.ready = False
-        self._health.reason = "stopping"
+        self.health.ready = False
+        self.health.reason = "stopping"
         await self._before_close()
         await self._close(TimeBudget(CLOSE_SECONDS))
 
@@ -650,9 +651,9 @@ class App:
             await self.state.before_close()
             return
         waits = [self.alerts.hurry(self.settings.drain_seconds)]
-        if self._last_scrape is not None:
-            self._last_scrape.begin()
-            waits.append(self._last_scrape.wait())
+        if self.last_scrape is not None:
+            self.last_scrape.begin()
+            waits.append(self.last_scrape.wait())
         await asyncio.gather(*waits)
 
     async def _close(self, deadline: TimeBudget) -> None:
@@ -677,8 +678,8 @@ class App:
         self._feed.close()
         left = deadline.share(grace, REST_SHARE)
         parts: list[Awaitable[None]] = [self.alerts.stop(left)]
-        if self._last_scrape is not None:
-            parts.append(self._last_scrape.wait_for_rest(left))
+        if self.last_scrape is not None:
+            parts.append(self.last_scrape.wait_for_rest(left))
         if self.forwarding is not None:
             parts.append(self.forwarding.stop(left))
         if self._push is not None:

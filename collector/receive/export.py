@@ -228,7 +228,7 @@ class Export:
         self._one = asyncio.Lock()
         """Held while a large request is kept and judged."""
         self._is_timed = is_timed
-        self._judges = True
+        self.judges = True
         """False while trace requests are only kept, see `judge_later`."""
         self._clock = clock
         self._log = log
@@ -329,11 +329,11 @@ class Export:
         Args:
             stats: counts meanwhile. What is judged later is counted as it is judged.
         """
-        self._judges, self.stats = False, stats
+        self.judges, self.stats = False, stats
 
     def judge_now(self, stats: Stats) -> None:
         """All that was kept is judged: from now on, requests are judged before they are answered."""
-        self._judges, self.stats = True, stats
+        self.judges, self.stats = True, stats
 
     def _count_oversized(self) -> None:
         self.stats.count("attributes_over_bound")
@@ -381,7 +381,7 @@ class Export:
         if batch.spans:
             if self._keep is not None:
                 self._keep.keep(now_ns, request)
-            if self._judges:
+            if self.judges:
                 rejects = self._judge(batch, now_ns, request)
                 self._observe(request, now_ns)
             if self._record is not None:
@@ -431,7 +431,7 @@ class Export:
         if len(kept) == count and self._record is None:
             again = iter([("", b"")] * count)
         await asyncio.sleep(0)  # serve others first: the second reading is not interrupted
-        if not self._judges:
+        if not self.judges:
             if spans:
                 self._keep_alone(now_ns, request)
             return self._answer(rejects, request)

@@ -7,7 +7,7 @@ agents would be lost one by one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from collector.app.listening.listeners import Server
 from collector.receive.listener.validity import Validity
@@ -31,14 +31,15 @@ class CertificateWatch:
 
     Args:
         servers: the listeners by name.
+        lines: where events are written to.
     """
 
-    def __init__(self, servers: Mapping[str, Server]) -> None:
+    def __init__(self, servers: Mapping[str, Server], lines: Any = log) -> None:
         self._servers = servers
         self._next_ns = 0
         self._logged: dict[str, tuple[str, int]] = {}
         """Last logged finding and end of each certificate, by listener."""
-        self._log = log
+        self._log = lines
 
     def _found(self) -> Iterator[tuple[str, str, Validity]]:
         """Name of the listener, file, and when it is valid."""

@@ -29,7 +29,7 @@ class LastScrape:
         calls: Callable[[], int],
         finalise: Callable[[], None],
     ) -> None:
-        self._app = app
+        self.app = app
         self._seconds = seconds
         self._calls = calls
         self._finalise = finalise
@@ -51,17 +51,17 @@ class LastScrape:
 
     async def wait(self) -> None:
         """Waits until the final counters are scraped. Calls are taken meanwhile."""
-        if not self._seconds or not self._app.is_scraped:
+        if not self._seconds or not self.app.is_scraped:
             return
         self._is_scraped = False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
-                await self._app.next_scrape()
+                await self.app.next_scrape()
                 self._is_scraped = True
 
     async def wait_for_rest(self, seconds: float) -> None:
         """Calls that came behind the last scrape: waits for one more, and logs how many calls no scrape has."""
-        app = self._app
+        app = self.app
         if not self._is_due or not self._seconds or not app.is_scraped:
             return
         if self._is_scraped and app.counted < self._calls():

@@ -51,9 +51,8 @@ def watch(**seconds: int | None) -> tuple[CertificateWatch, _Lines, dict[str, _S
         name: _Server(None if each is None else _Certificates(each))
         for name, each in seconds.items()
     }
-    found, lines = CertificateWatch(cast(dict[str, Server], servers)), _Lines()
-    found._log = cast(Any, lines)
-    return found, lines, servers
+    lines = _Lines()
+    return CertificateWatch(cast(dict[str, Server], servers), lines), lines, servers
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_failing_sink_counts_by_choice(health: Health, counts: bool) -> None:
         for up, faults in ((False, "webhook fails" if counts else ""), (True, "")):
             sink.up = up
             queue.put({})
-            await queue._idle.wait()
+            await queue.empty(30)
             readiness.tick(0)
             assert health.faults == faults
         await queue.stop(0)

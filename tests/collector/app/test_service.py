@@ -304,7 +304,7 @@ def test_readiness_follows_the_receivers() -> None:
 
     async def use(app: App, _: Clock) -> tuple[int, int, int]:
         ready = (await http(app.addresses["metrics"], "GET", "/-/ready"))[0]
-        app._health.ready = False
+        app.health.ready = False
         unready = (await http(app.addresses["metrics"], "GET", "/-/ready"))[0]
         return ready, unready, (await http(app.addresses["metrics"], "GET", "/-/healthy"))[0]
 
@@ -418,7 +418,7 @@ def test_a_spec_that_no_session_matches_is_logged_once() -> None:
             )[0] == 200
             for _ in range(2):
                 clock.now += 601 * SECOND
-                app._notices.tick(clock.now)
+                app.step()
         finally:
             await app.stop()
 

@@ -142,8 +142,8 @@ def test_calls_behind_the_last_scrape_are_told() -> None:
     """A call that comes when the last scrape has been rendered is in the next one, or in the log by its number."""
 
     async def use(app: App, _hook: Hook) -> list[int]:
-        assert app._last_scrape is not None
-        scraped = app._last_scrape._app
+        assert app.last_scrape is not None
+        scraped = app.last_scrape.app
         await http(app.addresses["metrics"], "GET", "/metrics")
         with captured() as events:
             stopping = asyncio.create_task(app.stop())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from collector.decode.memo import BYTES_MAX, KEY_BYTES_MAX
@@ -24,21 +26,28 @@ def test_equal_lists_are_one_object_while_they_are_remembered() -> None:
 
 def test_more_than_is_remembered_is_forgotten_at_once() -> None:
     """The cache stays below its bound, and shapes that recur are found again."""
-    shapes, size, most = Shapes(), 1_000, 0
-    for number in range(3 * BYTES_MAX // size):
+    shapes, size, gone = Shapes(), 1_000, list[int]()
+    first = shapes.of(_keys(0, size))
+    held = sys.getrefcount(first)
+    for number in range(1, 3 * BYTES_MAX // size):
         assert shapes.of(_keys(number, size)) == _keys(number, size)
-        most = max(most, len(shapes._known.entries))
-    assert BYTES_MAX // size // 2 < most < BYTES_MAX // size
+        if sys.getrefcount(first) < held:
+            gone.append(number)
+            first = shapes.of(_keys(number, size))
+    assert len(gone) >= 3
+    assert BYTES_MAX // size // 2 < gone[0] < BYTES_MAX // size
     assert shapes.of(_keys(number, size)) is shapes.of(_keys(number, size))
 
 
 def test_a_large_list_is_not_held() -> None:
     """A large list of keys is not cached and evicts nothing."""
     shapes = Shapes()
-    small = shapes.of(("a",))
+    small = shapes.of(_keys(1, 2))
     large = tuple(f"{number}".ljust(KEY_MAX) for number in range(KEY_BYTES_MAX // KEY_MAX + 1))
+    free = sys.getrefcount(large)
     assert shapes.of(large) == large
-    assert list(shapes._known.entries) == [small]
+    assert sys.getrefcount(large) == free
+    assert shapes.of(_keys(1, 2)) is small
 
 
 @pytest.mark.parametrize("keys", [("k",) * (ATTRIBUTES_MAX + 1), ("a", "k" * (KEY_MAX + 1))])

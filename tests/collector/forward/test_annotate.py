@@ -271,8 +271,8 @@ def test_harmless_verdicts_are_worded_although_nobody_looks_on() -> None:
             HttpHop() as hop,
             service(NextHopSettings(endpoint=hop.url, annotate=True)) as app,
         ):
-            app._attend(True)
-            app._attend(False)
+            app.attend(True)
+            app.attend(False)
             assert (await send(app, "http", request_of("unlock_safety"))).code == 200
             await until(lambda: hop.got)
         assert ours(hop.got[0].body)[1]["verdict"] == "progress"

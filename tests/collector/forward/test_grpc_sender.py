@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from collector.config.settings.forward import NextHopSettings
 from collector.forward.grpc_sender import GrpcForwarder
 from collector.forward.message import ForwardMessage, ForwardReply
-from collector.net.watched_files import UnusableFileError
+from collector.net.watched_files import UnusableFileError, WatchedFiles
 from collector.receive.status import ExportStatus
 from tests.collector.event_loop import run
 from tests.collector.forward.hops import GrpcHop, HttpHop, Status
@@ -286,7 +286,7 @@ def test_a_renewed_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             for text in (None, "second", " "):
                 if text is not None:
                     token.write_text(text)
-                    monkeypatch.setattr(sender._watched, "changed", lambda: True)
+                    monkeypatch.setattr(WatchedFiles, "changed", lambda _: True)
                 assert (await sender.send(message)).outcome is ExportStatus.OK
             await sender.close()
         found = [each.metadata["authorization"] for each in hop.got]

@@ -15,9 +15,10 @@ import pytest
 from collector.app.service import App
 from collector.config.settings.forward import NextHopSettings
 from collector.decode.protobuf.slices import LARGE_BYTES
+from collector.forward.next_hop import Destination
 from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.request import Request
-from collector.restart.recovery import Recovery
+from collector.restart.snapshots import Snapshots
 from collector.state.journal import FILE_BYTES_MIN, Journal, JournalRules
 from collector.state.records import ConfirmationRecord, ForwardRecord, RecordKind, encoded
 from collector.state.segment import number_of, segments
@@ -74,14 +75,12 @@ def kill(app: App) -> None:
     journal.file.fd = -1
     journal.release()
     app.state = None  # what stops is no journal any more
+    for task in asyncio.all_tasks():
+        if getattr(task.get_coro(), "__qualname__", "").startswith(f"{Destination.__name__}."):
+            task.cancel()
     for hop in app.forwarding.destinations:
-        for task in [hop._task, *hop._in_flight]:
-            if task is not None:
-                task.cancel()
         hop.settled = None
-        hop.queue.bytes -= sum(each.size for each in hop.queue._waiting)
-        hop.queue._waiting.clear()
-        hop._idle.set()
+        assert all(hop.queue.drain())
 
 
 def body_number(number: int) -> bytes:
@@ -456,12 +455,12 @@ def test_senders_are_answered_before_the_journal_is_judged(
 ) -> None:
     """With next hops, too, unless they get verdicts; each request arrives once and is counted once, also after another kill."""
     judging, may_judge = asyncio.Event(), asyncio.Event()
-    go_through = Recovery._go_through
+    restore = Snapshots.restore
 
-    async def late(self: Recovery, *given: Any, **named: Any) -> None:
+    async def late(self: Snapshots, *given: Any) -> Any:
         judging.set()
         await may_judge.wait()
-        await go_through(self, *given, **named)
+        return await restore(self, *given)
 
     async def main() -> None:
         gate = Gate()
@@ -470,7 +469,7 @@ def test_senders_are_answered_before_the_journal_is_judged(
             async with life(tmp_path, settings) as app:
                 await _post_some(app, range(20))
             gate.is_open = True
-            monkeypatch.setattr(Recovery, "_go_through", late)
+            monkeypatch.setattr(Snapshots, "restore", late)
             async with early(tmp_path, settings) as (app, started):
                 await judging.wait()
                 assert ("http" in app.addresses) is not annotate

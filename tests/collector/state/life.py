@@ -97,7 +97,7 @@ class Life:
 
     async def _recover(self, app: App) -> None:
         if app.state is not None:
-            await app._recover(app.state)
+            await app.recover(app.state)
 
     def kill(self) -> None:
         """Ends the process as kill -9 does: nothing more is written."""

@@ -39,7 +39,7 @@ def _in_short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def opened(life: Life) -> None:
     """Waits until the service keeps what it receives."""
-    while life.app.export._judges:  # noqa: ASYNC110 - there is nothing to await in a service
+    while life.app.export.judges:  # noqa: ASYNC110 - there is nothing to await in a service
         await asyncio.sleep(0)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from collector.net.watched_files import UnusableFileError
 from collector.state.records import RecordKind
-from collector.state.segment import HEADERS_BYTES, new_header, numbered, segments
+from collector.state.segment import HEADERS_BYTES, new_header, number_of, numbered, segments
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from tests.collector.state.life import Life
@@ -74,7 +74,7 @@ def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
         journal = life.app.state.journal
         journal.renew()
         await rover.call("t", "unlock")
-        gone = numbered(tmp_path, journal._number)
+        gone = numbered(tmp_path, number_of(journal.end))
         journal.renew()
         await rover.call("u", "unlock")
         gone.unlink()

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import AsyncMock, patch
 
 import pytest
 
@@ -23,6 +24,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Resource, Span
 from collector.net.watched_files import UnusableFileError
 from collector.sinks.alert.alert import stamp
+from collector.sinks.alertmanager import Alertmanager
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
@@ -569,13 +571,15 @@ def test_a_service_without_traffic_writes_next_to_nothing(tmp_path: Path) -> Non
 def waiting(life: Life) -> list[dict[str, Any]]:
     """What waits to be sent to the Alertmanager."""
     (queue,) = life.app.alerts.queues
-    return [entry.message for entry in queue._entries]
+    return [message for _, message in queue.waiting()]
 
 
-def deliver_all(life: Life) -> None:
+async def deliver_all(life: Life) -> None:
     """The Alertmanager takes what waits."""
     (queue,) = life.app.alerts.queues
-    queue._settle(list(queue._entries), "ok")
+    with patch.object(Alertmanager, "send", AsyncMock()):
+        queue.start()
+        await queue.stop(30)
 
 
 def test_a_page_that_was_delivered_is_not_delivered_again(tmp_path: Path) -> None:
@@ -586,7 +590,7 @@ def test_a_page_that_was_delivered_is_not_delivered_again(tmp_path: Path) -> Non
         await rover.call("s", "move")
         life.pass_to(life.clock.now + SECOND)
         assert len(waiting(life)) == 1
-        deliver_all(life)
+        await deliver_all(life)
         await life.restart()
         assert waiting(life) == []
         assert len(life.firing()) == 1
@@ -613,7 +617,7 @@ def test_a_page_that_was_due_is_delivered_by_the_next_process(tmp_path: Path) ->
             (alert,) = waiting(life)
             assert alert["labels"]["severity"] == "warning"
             assert alert["endsAt"] > stamp(life.clock.now)
-            deliver_all(life)
+            await deliver_all(life)
             await life.restart()
             assert waiting(life) == []
 

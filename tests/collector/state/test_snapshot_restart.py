@@ -332,7 +332,7 @@ def test_sessions_keep_the_versions_of_their_specs(tmp_path: Path) -> None:
         rover = Rover(life)
         for number, order in enumerate(orders):
             write(order)
-            life.app._use(life.specs)
+            life.app.use(life.specs)
             await rover.call(f"s{number}", order[1:-1].split(", ")[0])
         life.snapshot()
         with captured() as told:

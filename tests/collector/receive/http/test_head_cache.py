@@ -8,7 +8,9 @@ import random
 import time
 from typing import Any
 
+import httptools
 import pytest
+from httptools import HttpRequestParser
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -233,18 +235,18 @@ def test_a_known_head_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("collector.receive.http.turns.TURN_SECONDS", 60.0)
 
     async def scenario() -> None:
-        client = _Client()
-        connection: Any = client.connection
         fed: list[int] = []
-        parse = connection._parse
+
+        class Parser(HttpRequestParser):
+            def feed_data(self, data: Any) -> None:
+                fed.append(len(data))
+                super().feed_data(data)
+
+        monkeypatch.setattr(httptools, "HttpRequestParser", Parser)
+        client = _Client()
         head = HEAD.replace(b"Accept: */*", b"Content-Type: application/x-protobuf")
         requests = [head % b"%d" % len(body) + body for body in (PROTO_BODY, proto_body(300))]
 
-        def parsed(data: bytes) -> None:
-            fed.append(len(data))
-            parse(data)
-
-        connection._parse = parsed
         for _ in range(2):
             for request in requests:
                 client.send(request, is_read_into=True)
