@@ -227,8 +227,8 @@ def _sessions(service: Service, count: int) -> None:
 @pytest.mark.parametrize(
     ("listener", "path"),
     [
-        ("admin", b"/api/v1/sessions"),
-        ("admin", b"/api/v1/sessions?agent=nobody"),
+        pytest.param("admin", b"/api/v1/sessions", marks=pytest.mark.long),
+        pytest.param("admin", b"/api/v1/sessions?agent=nobody", marks=pytest.mark.long),
         ("admin", b"/api/v1/sessions?steps=0&limit=1000"),
         ("metrics", b"/metrics"),
     ],

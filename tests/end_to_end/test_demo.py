@@ -14,55 +14,65 @@ import pytest
 from tests.demo.words import Paint, heading, report, step_lines
 from tests.end_to_end.service import ROOT
 
-pytestmark = [pytest.mark.alone, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 SECONDS_MAX = 20
+KNOWN_MS_MAX = 1_000
 ESCAPE = "\x1b"
 PLAIN = Paint(coloured=False)
 
 
-@pytest.fixture(scope="module")
-def told() -> tuple[int, str, str, float]:
-    """Exit code, standard output, standard error and seconds of one run."""
-    began = time.monotonic()
-    ended = subprocess.run(
+def run() -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "tests.demo"],
         cwd=ROOT,
         env={**os.environ, "OFFRAILS_HISTORY": "auto", "OFFRAILS_ADMIN": "off"},
         capture_output=True,
         text=True,
-        timeout=55,
+        timeout=120,
         check=False,
     )
-    return ended.returncode, ended.stdout, ended.stderr, time.monotonic() - began
 
 
-def test_it_ends_by_itself(told: tuple[int, str, str, float]) -> None:
-    """Exit 0 in less than twenty seconds, and nothing on standard error."""
-    code, _, err, seconds = told
-
-    assert (code, err) == (0, "")
-    assert seconds < SECONDS_MAX
+def known_ms(out: str) -> list[int]:
+    return [int(found) for found in re.findall(r"known (\d+) ms after", out)]
 
 
-def test_harm_is_known_within_a_second(told: tuple[int, str, str, float]) -> None:
+@pytest.fixture(scope="module")
+def told() -> subprocess.CompletedProcess[str]:
+    return run()
+
+
+def test_it_ends_by_itself(told: subprocess.CompletedProcess[str]) -> None:
+    """Exit 0, and nothing on standard error."""
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+def test_harm_is_explained(told: subprocess.CompletedProcess[str]) -> None:
     """Each harmful call says why, and how soon after its span it was known."""
-    _, out, _, _ = told
+    out = told.stdout
 
     assert out.count("HARMFUL") == 5
     for reason in ("out of order", "repeated", "unknown tool", "failed call"):
         assert reason in out
     assert "skipped: open_valve" in out
     assert "policy:  precedence: [open_valve, water]" in out
-    milliseconds = [int(found) for found in re.findall(r"known (\d+) ms after", out)]
-    assert len(milliseconds) == 5
-    assert max(milliseconds) < 1_000
+    assert len(known_ms(out)) == 5
 
 
-def test_it_closes_with_scores_and_gauges(told: tuple[int, str, str, float]) -> None:
+@pytest.mark.long
+def test_it_is_quick() -> None:
+    """It takes less than twenty seconds, and each harm is known within a second of its span."""
+    began = time.monotonic()
+    out = run().stdout
+
+    assert time.monotonic() - began < SECONDS_MAX
+    assert max(known_ms(out)) < KNOWN_MS_MAX
+
+
+def test_it_closes_with_scores_and_gauges(told: subprocess.CompletedProcess[str]) -> None:
     """The table has each session, the gauges are the means over them."""
-    _, out, _, _ = told
-    table = out.partition("all sessions")[2]
+    table = told.stdout.partition("all sessions")[2]
     rows = re.findall(
         r"^  (\d .+?) +(\d+) +(\d+) +(\d\.\d{3}) +(\d\.\d{3})  done$", table, re.MULTILINE
     )
@@ -82,9 +92,9 @@ def test_it_closes_with_scores_and_gauges(told: tuple[int, str, str, float]) -> 
         assert float(gauges[gauge]) == pytest.approx(mean, abs=0.001)
 
 
-def test_no_colour_where_nobody_looks(told: tuple[int, str, str, float]) -> None:
+def test_no_colour_where_nobody_looks(told: subprocess.CompletedProcess[str]) -> None:
     """A pipe gets plain text."""
-    assert ESCAPE not in told[1]
+    assert ESCAPE not in told.stdout
 
 
 def step(**changes: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from tests.end_to_end.service import OFFRAILS, SPECS, Service, eventually
 from tests.end_to_end.traffic import Rover, as_json
 
-REQUESTS = 30
+REQUESTS = 10
 OVER_THE_QUEUE = 100
 """With more lines than the queue holds."""
 CALLS = 50
