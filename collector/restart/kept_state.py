@@ -15,7 +15,8 @@ from collector.net.watched_files import UnusableFileError
 from collector.receive.export import Export
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.recovery import Receive, Recovery, ReplayTarget
-from collector.restart.snapshots import Snapshots, SnapshotState
+from collector.restart.snapshot_content import SnapshotContent, SnapshotState
+from collector.restart.snapshots import Snapshots
 from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.heads import Heads
 from collector.state.journal import Journal, JournalRules
@@ -133,14 +134,16 @@ class KeptState:
         self._forwarding = parts.forwarding
         counters = CountersOfParts(parts)
         heads = self._heads = Heads(self.journal, monitor, stats, counters.get, self.clock)
-        self._snapshots = Snapshots(
+        content = SnapshotContent(
             self.journal,
             monitor,
             objects,
             settings,
             lambda: SnapshotState(heads.counters(), parts.alerts.waiting()),
-            memory,
             self.clock,
+        )
+        self._snapshots = Snapshots(
+            self.journal, content, settings.state.snapshot_seconds, memory
         )
         self._recovery = Recovery(
             self._past,
@@ -154,7 +157,7 @@ class KeptState:
             self._heads,
             app,
             int(self._settings.bridged_seconds * SECOND),
-            self._snapshots,
+            content,
         )
 
     @property
@@ -214,7 +217,7 @@ class KeptState:
         if receive is None:
             await self._restore_queues()
         self._past.done()
-        self.snapshots.versions.use(self.heads.in_use)
+        self.snapshots.content.versions.use(self.heads.in_use)
         self.snapshots.start()
 
     def _write_heads(self) -> None:
@@ -248,7 +251,7 @@ class KeptState:
 
     def _take(self, specs: Sequence[Spec]) -> None:
         self.heads.use(specs)
-        self.snapshots.versions.use(self.heads.in_use)
+        self.snapshots.content.versions.use(self.heads.in_use)
 
     def tick(self, now: int, is_busy: bool) -> None:
         """Time goes on, and what it brings is about to be done."""

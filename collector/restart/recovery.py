@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol
 from collector import __version__
 from collector.receive.export import Export
 from collector.receive.status import GRPC_NAMES, Code, ExportStatus, Refusal
-from collector.restart.snapshots import Snapshots
+from collector.restart.snapshot_content import SnapshotContent
 from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.backlog import Backlog
 from collector.state.heads import Heads
@@ -101,7 +101,7 @@ class Recovery:
         heads: learns since when the counters count.
         app: all else.
         bridged_ns: down-time that senders bridge by sending again: nothing is missed then.
-        snapshots: the newest one is where the replay begins.
+        content: of the newest snapshot, where the replay begins.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class Recovery:
         heads: Heads,
         app: ReplayTarget,
         bridged_ns: int,
-        snapshots: Snapshots,
+        content: SnapshotContent,
     ) -> None:
         self._past = past
         self._journal = journal
@@ -130,7 +130,7 @@ class Recovery:
         self._heads = heads
         self._app = app
         self._bridged_ns = bridged_ns
-        self._snapshots = snapshots
+        self._content = content
         self._digest = b""
         self._judged = 0
         self._late = 0
@@ -156,7 +156,7 @@ class Recovery:
         """
         begun = time.perf_counter()
         if self._past.head is None:
-            self._snapshots.forget()
+            self._content.forget()
             await self._open()
         else:
             if receive is not None:
@@ -221,7 +221,7 @@ class Recovery:
     async def _begin(self) -> int:
         """Brings back what the replay begins with, and gives its place."""
         self._digest = self._heads.in_use.digest
-        restored = await self._snapshots.restore(self._breathe)
+        restored = await self._content.restore(self._breathe)
         if restored is None:
             self._begin_with_head()
             return 0
@@ -365,7 +365,7 @@ class Recovery:
         if specs is not None:
             self._digest = found.digest
             self._app.use_again(specs)
-            self._snapshots.versions.use(found)
+            self._content.versions.use(found)
 
     def _away(self, last_ns: int, now: int) -> tuple[int, int]:
         """What the time without a service means: since when spans were missed, -1 if not; by how much the clock was set."""

@@ -1,15 +1,9 @@
-"""Snapshots of the service's state: when they are taken, what is in them, and the way back.
+"""Snapshots of the service's state: when they are taken.
 
 Idea: a forked process has the state of one moment, whatever its parent goes on with. So the child writes the snapshot, and
-the parent only pays for the fork and for the memory pages that it changes meanwhile. At a stop there is nobody to wait, and
-the process writes it itself.
+the parent only pays for the fork and for the memory pages that it changes meanwhile.
 
-Invariants:
-
-- A snapshot is of a moment between two records of the journal, so that a replay goes on behind it exactly.
-- It is read by a program whose classes it fits, under the settings that change what is judged (`snapshot_layout`). Else all
-  of the journal is judged again.
-- The child touches nothing but its file: it has closed all others, and ends without any clean-up.
+Invariant: the child touches nothing but its file: it has closed all others, and ends without any clean-up.
 
 Example: 100,000 sessions. A snapshot is taken at 12:00:00 and written by 12:00:05. At 12:00:40 the process is killed. The
 next one reads it, and judges the requests since 12:00:00 again.
@@ -18,19 +12,16 @@ next one reads it, and judges the requests since 12:00:00 again.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from collector import __version__
-from collector.config.settings.settings import Settings
 from collector.receive.memory_guard import MemoryGuard
-from collector.restart.snapshot_layout import KINDS, judging
+from collector.restart.snapshot_content import SnapshotContent, SnapshotState
 from collector.restart.snapshot_process import (
     FAILED,
     FULL,
@@ -40,28 +31,14 @@ from collector.restart.snapshot_process import (
     begun,
     while_child_of,
 )
-from collector.restart.spec_versions import SpecVersions
 from collector.state import snapshot
 from collector.state.journal import Journal
-from collector.state.segment import (
-    HEADERS_BYTES,
-    Header,
-    number_of,
-    numbered,
-    read_header,
-)
-from collector.state.snapshot import Snapshot, SnapshotManifest, UnusableSnapshotError
+from collector.state.snapshot import SnapshotManifest
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
-from monitor.aggregate.totals import BADNESS
-from monitor.engine import Monitor
 from monitor.limits import SECOND
-from monitor.plain_records.blocks import Block
-from monitor.plain_records.kinds import UnkeptError, named
-from monitor.plain_records.read import read
-from monitor.plain_records.write import write
 
-__all__ = ["RestoredState", "SnapshotState", "Snapshots", "Waiting"]
+__all__ = ["Snapshots"]
 
 BYTES_MIN: Final = 16 << 10
 """A snapshot is taken once the journal has so much more: less is judged again in a moment."""
@@ -76,48 +53,25 @@ LAST_SECONDS: Final = 4.0
 more again instead, for about as long."""
 LOOK_SECONDS: Final = 0.02
 
-Waiting = dict[str, list[tuple[bytes, Any]]]
-"""Messages that no sink has got, with their keys, by the id of the queue."""
-
-
-class SnapshotState(NamedTuple):
-    """What is in a snapshot beside the objects."""
-
-    counters: dict[str, Any]
-    waiting: Waiting
-
-
-class RestoredState(NamedTuple):
-    """What was brought back, and what the rest of the service has to take over."""
-
-    about: SnapshotManifest
-    state: SnapshotState
-
 
 class Snapshots:
-    """Takes them, and reads the newest one.
+    """Takes them.
 
     Args:
         journal: of the service.
-        monitor: of the service.
-        parts: by name, objects from which all else is reached that is kept.
-        settings: of the service.
-        state: gives counters and waiting messages.
+        content: what is in one.
+        seconds: the pause between two, at least; 0 for none at all.
         memory: refuses a snapshot where its process might need more than there is; None: no limit.
-        clock: Unix nanoseconds.
     """
 
     def __init__(
         self,
         journal: Journal,
-        monitor: Monitor,
-        parts: Mapping[str, object],
-        settings: Settings,
-        state: Callable[[], SnapshotState],
+        content: SnapshotContent,
+        seconds: float,
         memory: MemoryGuard | None,
-        clock: Callable[[], int],
     ) -> None:
-        self.versions = SpecVersions(monitor, KINDS, clock)
+        self.content = content
         self.results = {"ok": 0, "failed": 0, "skipped": 0}
         self.bytes = 0
         self.taken_ns = 0
@@ -126,15 +80,9 @@ class Snapshots:
         self._took = 0.0
         """The same of the last try that ended in another process."""
         self._journal = journal
-        self._monitor = monitor
-        self._settings = judging(settings)
         self._is_on = False
-        self._every = settings.state.snapshot_seconds
-        self._state = state
+        self._every = seconds
         self._memory = memory
-        self._clock = clock
-        self._known = named({**parts, **BADNESS}, KINDS)
-        """What does not change while the process lives; what goes with the specs in use does."""
         self.child = 0
         """The process that writes a snapshot; 0 while there is none."""
         self._begun = self._ended = time.monotonic()
@@ -157,7 +105,7 @@ class Snapshots:
 
     def tick(self) -> None:
         """Looks after the process that writes one, or begins one where it is due."""
-        self.versions.look()
+        self.content.versions.look()
         if self.child:
             self._look_after()
         elif self._is_on and self._is_due():
@@ -185,8 +133,9 @@ class Snapshots:
             self._took = 0.0
             self._skip("the memory limit leaves no room for the process that writes it")
             return
-        state = self._state()  # which may write records
-        about = self._about()
+        state = self.content.state()  # which may write records
+        about = self.content.about()
+        self._taking_ns = about.at_ns
         try:
             self.child = begun(partial(self._write, about, state), nice)
         except OSError as problem:
@@ -194,7 +143,7 @@ class Snapshots:
 
     def _write(self, about: SnapshotManifest, state: SnapshotState, parent: int) -> None:
         """In the process that writes."""
-        blocks = while_child_of(parent, self._blocks(state))
+        blocks = while_child_of(parent, self.content.blocks(state))
         snapshot.save(self._journal.folder, about, blocks)
 
     def _look_after(self) -> None:
@@ -252,25 +201,6 @@ class Snapshots:
                 os.waitpid(self.child, 0)
             self.child = 0
 
-    def _blocks(self, state: SnapshotState) -> Iterator[Block]:
-        return write(self._known | self.versions.named(), KINDS, tuple(state))
-
-    def _about(self) -> SnapshotManifest:
-        journal = self._journal
-        self.versions.look()
-        self._taking_ns = self._clock()
-        return SnapshotManifest(
-            __version__,
-            journal.end,
-            journal.salt,
-            self._taking_ns,
-            self.versions.digest,
-            self.versions.kept(),
-            self._settings,
-            self._monitor.sessions,
-            [(each.number, each.last_ns, each.is_whole) for each in journal.old],
-        )
-
     def _begin(self) -> None:
         self._begun, self._written_then = time.monotonic(), self._journal.written
         self._deleted_then = self._journal.files_deleted
@@ -307,66 +237,6 @@ class Snapshots:
             self._told.add(why)
             log.warning(event, folder=str(self._journal.folder), reason=why)
 
-    # --- the way back ---------------------------------------------------------------------------
-
-    def forget(self) -> None:
-        """There is no journal behind it: what is left of another one is deleted."""
-        snapshot.clean(self._journal.folder, None)
-
-    async def restore(self, breathe: Callable[[], Awaitable[None]]) -> RestoredState | None:
-        """Brings back what the newest one has; None if there is none that can be used.
-
-        Args:
-            breathe: is awaited now and then.
-        """
-        folder = self._journal.folder
-        for each in snapshot.no_files(folder):
-            log.warning("snapshot_not_used", file=each.name, reason="it is not a file")
-        path = snapshot.newest(folder)
-        snapshot.clean(folder, path)
-        if path is None:
-            return None
-        was_on = gc.isenabled()
-        gc.disable()  # it would look through what was read again and again
-        try:
-            found = Snapshot(path)
-            self._check_fits(found.about)
-            for _ in found.check():
-                await breathe()
-            known = self._known | self.versions.restore(found.about.versions)
-            steps = read(found.blocks, known, KINDS)
-            state = await _through(steps, breathe)
-        except (UnusableSnapshotError, UnkeptError, OSError) as problem:
-            log.warning("snapshot_not_used", file=path.name, reason=str(problem))
-            return None
-        finally:
-            if was_on:
-                gc.enable()
-        return RestoredState(found.about, SnapshotState(*state))
-
-    def _check_fits(self, about: SnapshotManifest) -> None:
-        names = about.settings.keys() | self._settings.keys()
-        changed = [
-            each
-            for each in sorted(names)
-            if about.settings.get(each) != self._settings.get(each)
-        ]
-        if changed:
-            raise UnusableSnapshotError(
-                f"it was taken with another value of {', '.join(changed)}"
-            )
-        if self._salt_of(number_of(about.place)) != about.salt:
-            raise UnusableSnapshotError("the journal does not go on behind it")
-
-    def _salt_of(self, number: int) -> bytes:
-        """Of a file of the journal; empty if there is none, or its header is damaged."""
-        try:
-            with numbered(self._journal.folder, number).open("rb") as file:
-                header = read_header(file.read(HEADERS_BYTES))
-        except OSError:
-            return b""
-        return header.salt if isinstance(header, Header) else b""
-
     # --- metrics --------------------------------------------------------------------------------
 
     def readings(self) -> Iterator[MetricReading]:
@@ -380,15 +250,3 @@ class Snapshots:
         overdue = 0.0 if since is None else time.monotonic() - since
         yield MetricReading("snapshot_overdue_seconds", [((), overdue)])
         yield MetricReading("snapshot_timestamp_seconds", [((), self.taken_ns / SECOND)])
-
-
-async def _through(
-    steps: Generator[None, None, Any], breathe: Callable[[], Awaitable[None]]
-) -> Any:
-    """Goes through all steps, and gives what they return."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-        await breathe()

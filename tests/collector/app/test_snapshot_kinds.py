@@ -51,7 +51,11 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[type, object]:
         steady=lambda: SECOND,
     )
     assert app.state is not None
-    known = [*app.state.snapshots._known.values(), app.monitor.binder, RollingConsistency(0)]
+    known = [
+        *app.state.snapshots.content.known.values(),
+        app.monitor.binder,
+        RollingConsistency(0),
+    ]
     app.state.journal.release()
     return {type(each): each for each in known}
 

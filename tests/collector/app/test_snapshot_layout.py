@@ -64,7 +64,7 @@ def fields(folder: Path, **changes: Any) -> dict[tuple[str, str], object]:
     app = App(settings(folder, **changes), (), clock=lambda: SECOND, steady=lambda: SECOND)
     assert app.state is not None
     found: dict[tuple[str, str], object] = {}
-    for part, each in app.state.snapshots._known.items():
+    for part, each in app.state.snapshots.content.known.items():
         kind = KINDS.by_class.get(type(each))
         for name in kind.fields if kind is not None else ():
             value = getattr(each, name)

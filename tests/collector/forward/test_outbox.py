@@ -18,7 +18,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.forward.next_hop import Destination
 from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.request import Request
-from collector.restart.snapshots import Snapshots
+from collector.restart.snapshot_content import SnapshotContent
 from collector.state.journal import FILE_BYTES_MIN, Journal, JournalRules
 from collector.state.records import ConfirmationRecord, ForwardRecord, RecordKind, encoded
 from collector.state.segment import number_of, segments
@@ -455,9 +455,9 @@ def test_senders_are_answered_before_the_journal_is_judged(
 ) -> None:
     """With next hops, too, unless they get verdicts; each request arrives once and is counted once, also after another kill."""
     judging, may_judge = asyncio.Event(), asyncio.Event()
-    restore = Snapshots.restore
+    restore = SnapshotContent.restore
 
-    async def late(self: Snapshots, *given: Any) -> Any:
+    async def late(self: SnapshotContent, *given: Any) -> Any:
         judging.set()
         await may_judge.wait()
         return await restore(self, *given)
@@ -469,7 +469,7 @@ def test_senders_are_answered_before_the_journal_is_judged(
             async with life(tmp_path, settings) as app:
                 await _post_some(app, range(20))
             gate.is_open = True
-            monkeypatch.setattr(Snapshots, "restore", late)
+            monkeypatch.setattr(SnapshotContent, "restore", late)
             async with early(tmp_path, settings) as (app, started):
                 await judging.wait()
                 assert ("http" in app.addresses) is not annotate

@@ -38,7 +38,8 @@ from collector.net.health import Health
 from collector.online_judges.judge_setup import feed_of
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
-from collector.restart.snapshots import Snapshots, SnapshotState
+from collector.restart.snapshot_content import SnapshotContent, SnapshotState
+from collector.restart.snapshots import Snapshots
 from collector.sinks.alert.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.state.journal import Journal, JournalRules
@@ -73,7 +74,12 @@ def scrape(
         ConnectionMetrics({}),
         journal := Journal(Path("unused"), JournalRules(), now_ns),
         Snapshots(
-            journal, monitor, {}, Settings(), lambda: SnapshotState({}, {}), None, now_ns
+            journal,
+            SnapshotContent(
+                journal, monitor, {}, Settings(), lambda: SnapshotState({}, {}), now_ns
+            ),
+            60.0,
+            None,
         ),
         alerts,
         tracer,

@@ -21,7 +21,8 @@ from collector.config.settings.settings import Settings
 from collector.config.settings.state import StateSettings
 from collector.decode.span import Span
 from collector.receive.export import Encoding
-from collector.restart.snapshots import Snapshots
+from collector.receive.memory_guard import MemoryGuard
+from collector.restart.snapshot_content import SnapshotContent
 from collector.state import snapshot
 from monitor.exposition.families import ExemplarLines, Family, Sample
 from monitor.exposition.monitor_families import families_of
@@ -44,13 +45,10 @@ class Clock:
         return self.now
 
 
-def take(snapshots: Snapshots) -> None:
+def take(folder: Path, content: SnapshotContent) -> None:
     """Takes a snapshot at once, in this process."""
-    snapshots._end_child()
-    snapshots._begin()
-    state = snapshots._state()
-    snapshot.save(snapshots._journal.folder, snapshots._about(), snapshots._blocks(state))
-    snapshots._succeed()
+    state = content.state()
+    snapshot.save(folder, content.about(), content.blocks(state))
 
 
 class Life:
@@ -61,6 +59,7 @@ class Life:
         specs: in use.
         now: when it starts, Unix nanoseconds.
         state: of the section `state`.
+        memory: what refuses a snapshot that there is no memory for.
         more: other settings.
     """
 
@@ -70,10 +69,12 @@ class Life:
         specs: Sequence[Spec],
         now: int = START,
         state: Mapping[str, Any] | None = None,
+        memory: MemoryGuard | None = None,
         **more: Any,
     ) -> None:
         self.clock = Clock(now)
         self.specs = specs
+        self.memory = memory
         given = {"receiver": ReceiverSettings(grpc="off", http="off"), **more}
         self.settings = Settings(
             metrics="off",
@@ -91,7 +92,11 @@ class Life:
     def begin(self) -> asyncio.Task[None]:
         """The same: a task at whose end all is recovered."""
         self.app = App(
-            self.settings, self.specs, clock=self.clock, steady=lambda: self.clock.now
+            self.settings,
+            self.specs,
+            clock=self.clock,
+            steady=lambda: self.clock.now,
+            memory=self.memory,
         )
         return asyncio.create_task(self._recover(self.app))
 
@@ -113,7 +118,7 @@ class Life:
         state = self.app.state
         assert state is not None
         if not state.journal.in_parts:
-            take(state.snapshots)
+            take(state.journal.folder, state.snapshots.content)
 
     async def restart(self, down_ns: int = SECOND) -> App:
         """Kills it, and starts another one after some time."""

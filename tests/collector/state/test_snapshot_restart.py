@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,34 @@ from tests.collector.state.life import Life
 from tests.collector.state.test_restart import HOUR_NS, ROVER, Rover, skip, spec_of
 from tests.simulation import wire
 
+AT_ONCE = {"snapshot_seconds": 0.0001}
+LONG = 10_000.0
+"""Seconds that a snapshot takes on a slow machine."""
 ALERTS = AlertSettings(alertmanager=("http://127.0.0.1:1/",))
 
 
 def snapshots_of(life: Life) -> Snapshots:
     assert life.app.state is not None
     return life.app.state.snapshots
+
+
+class Steady:
+    """The steady clock, which may be set forward."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._now = time.monotonic
+
+    def __call__(self) -> float:
+        return self._now() + self.seconds
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> Steady:
+    """In place of the process's own."""
+    found = Steady()
+    monkeypatch.setattr(time, "monotonic", found)
+    return found
 
 
 async def started(folder: Path, **more: Any) -> tuple[Life, Rover]:
@@ -250,7 +273,7 @@ def _cut(path: Path, life: Life) -> None:
 
 
 def _nonsense(path: Path, life: Life) -> None:
-    about = snapshots_of(life)._about()
+    about = snapshots_of(life).content.about()
     save(
         path.parent,
         about,
@@ -265,14 +288,14 @@ def _set(path: Path, life: Life) -> None:
 
 
 def _leave_behind(path: Path, life: Life) -> None:
-    about = snapshots_of(life)._about()
+    about = snapshots_of(life).content.about()
     about.place = 999 << 40
     save(path.parent, about, [Block(BlockKind.INDEX, b"end")])
 
 
 def _renumber(path: Path, life: Life) -> None:
     """As where another journal has come to the same number."""
-    about = snapshots_of(life)._about()
+    about = snapshots_of(life).content.about()
     about.salt = bytes(20)
     save(path.parent, about, [Block(BlockKind.INDEX, b"end")])
 
@@ -381,10 +404,10 @@ def test_none_is_taken_where_memory_is_short(
     """A process above half of its limit does not fork; the log says it once."""
 
     async def run() -> None:
-        life, rover = await started(tmp_path, state={"snapshot_seconds": 0.001})
+        memory = MemoryGuard(100 << 20, lambda: 80 << 20)
+        life, rover = await started(tmp_path, state=AT_ONCE, memory=memory)
         monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
         snapshots = snapshots_of(life)
-        snapshots._memory = MemoryGuard(100 << 20, lambda: 80 << 20)
         with captured() as told:
             for _ in range(3):
                 await rover.call("s", "unlock")
@@ -398,44 +421,50 @@ def test_none_is_taken_where_memory_is_short(
 
 
 def test_one_that_was_skipped_is_tried_again_soon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steady: Steady
 ) -> None:
     """A skip costs nothing: however long the last snapshot took, the next try is a pause of the settings away."""
 
     async def run() -> None:
-        life, _ = await started(tmp_path)
+        resident = [10 << 20]
+        memory = MemoryGuard(100 << 20, lambda: resident[0])
+        life, rover = await started(tmp_path, state={"snapshot_seconds": 60.0}, memory=memory)
         monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
         snapshots = snapshots_of(life)
-        snapshots._took = 1e9  # and its end is as long ago as twenty times of that
-        snapshots._ended -= app_snapshots.SHARE * snapshots._took
-        snapshots._memory = MemoryGuard(100 << 20, lambda: 80 << 20)
+        steady.seconds += 60
+        snapshots.tick()
+        steady.seconds += LONG
+        await _settle(snapshots)
+        await rover.call("s", "unlock")
+        resident[0] = 80 << 20
+        steady.seconds += 2 * app_snapshots.SHARE * LONG
         snapshots.tick()
         assert snapshots.results["skipped"] == 1
-        snapshots._memory = None
+        resident[0] = 10 << 20
         snapshots.tick()
         assert not snapshots.child
-        snapshots._ended -= snapshots._every
+        steady.seconds += 60
         snapshots.tick()
         assert snapshots.child
         await _settle(snapshots)
-        assert snapshots.results == {"ok": 1, "failed": 0, "skipped": 1}
+        assert snapshots.results == {"ok": 2, "failed": 0, "skipped": 1}
 
     asyncio.run(run())
 
 
 def test_one_is_taken_before_the_journal_forgets_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steady: Steady
 ) -> None:
     """However long the last one took: half of the journal's bound later the next one is due, once."""
 
     async def run() -> None:
-        life, rover = await started(tmp_path)
+        life, rover = await started(tmp_path, state=AT_ONCE)
         monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
-        snapshots, journal = snapshots_of(life), snapshots_of(life)._journal
-        snapshots._every = 0.0001
+        assert life.app.state is not None
+        snapshots, journal = life.app.state.snapshots, life.app.state.journal
         snapshots.tick()
+        steady.seconds += LONG
         await _settle(snapshots)
-        snapshots._took = 1e9
         before = journal.written
         journal.rules = journal.rules._replace(bytes_max=60_000)
         while journal.written - before < 30_000:
@@ -444,8 +473,8 @@ def test_one_is_taken_before_the_journal_forgets_the_last(
             await rover.call("s", "unlock")
         snapshots.tick()
         assert snapshots.child
+        steady.seconds += LONG
         await _settle(snapshots)
-        snapshots._took = 1e9
         await rover.call("s", "unlock")
         snapshots.tick()
         assert not snapshots.child
@@ -465,10 +494,9 @@ def test_another_process_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Where one is due, a forked process writes it; what goes on meanwhile is not in it."""
 
     async def run() -> None:
-        life, rover = await started(tmp_path)
+        life, rover = await started(tmp_path, state=AT_ONCE)
         monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
         snapshots = snapshots_of(life)
-        snapshots._every = 0.0001
         with captured() as told:
             snapshots.tick()
             assert snapshots.child
@@ -490,12 +518,10 @@ def test_a_writer_that_is_killed_leaves_nothing(
     """It is counted and logged, the next one is taken in its time, and what it left is deleted at the start."""
 
     async def run() -> None:
-        life, _ = await started(tmp_path)
+        life, _ = await started(tmp_path, state=AT_ONCE)
         monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
         snapshots = snapshots_of(life)
-        snapshots._every = 0.0001
         with captured() as told:
-            snapshots._written = 0
             snapshots.tick()
             os.kill(snapshots.child, signal.SIGKILL)
             await _settle(snapshots)
@@ -514,7 +540,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A snapshot that does not fit is counted and logged; the journal goes on."""
 
     async def run() -> None:
-        life, rover = await started(tmp_path)
+        life, rover = await started(tmp_path, state=AT_ONCE)
 
         def full(*_: object) -> None:
             raise OSError(28, "No space left on device")
@@ -523,8 +549,6 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         snapshots = snapshots_of(life)
         with captured() as told:
             monkeypatch.setattr(app_snapshots, "BYTES_MIN", 1)
-            snapshots._every = 0.0001
-            await asyncio.sleep(20 * snapshots.seconds)
             snapshots.tick()
             await _settle(snapshots)
         assert snapshots.results["failed"] == 1
