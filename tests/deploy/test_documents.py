@@ -14,7 +14,7 @@ import yaml
 import monitor
 from collector.cli.main import main
 from monitor.visibility.cause import FACTS, Effect
-from monitor.visibility.words import unless_words
+from monitor.visibility.words import DOUBTED_CALLS, unless_words
 from tests.live.test_frameworks import ADK_CONTENT
 
 ROOT = Path(__file__).parents[2]
@@ -497,11 +497,15 @@ def test_anchors_are_those_of_the_web(heading: str, anchor: str, tmp_path: Path)
 
 
 def test_each_cause_of_doubt_is_explained() -> None:
-    """docs/uncertainty.md has each cause of the ledger that can occur, and what would make a possible harm none has words."""
+    """Both tables of docs/uncertainty.md have each cause, with what `unless` says; what would make a possible harm none has words."""
     page = (ROOT / "docs" / "uncertainty.md").read_text()
     view = (ROOT / "collector" / "api" / "session_view" / "script" / "why.js").read_text()
     for cause, fact in FACTS.items():
-        assert f"`{cause}`" in page, cause
+        rows = re.findall(rf"^\| `{cause}` \| (.*?) \|", page, re.MULTILINE)
+        assert len(rows) == 2, cause
+        reported = fact.told and not fact.sure
+        said = unless_words((cause if fact.effect >= Effect.MISSING else DOUBTED_CALLS,), "…")
+        assert rows[0] == (said.removeprefix("unless ") if reported else "(silent)"), cause
         if fact.told and fact.effect is Effect.MISSING:
             assert "something was missed" not in unless_words((cause,), "then"), cause
             assert f"  {cause}: " in view, cause

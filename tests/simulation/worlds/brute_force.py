@@ -1,6 +1,6 @@
 """What true runs are under a spec, by trying every order: a plain interpreter of the spec language.
 
-It is written from docs/writing-specs.md, docs/uncertainty.md and dfa_specs/README.md, and shares nothing with `monitor`.
+It is written from docs/writing-specs.md, docs/uncertainty-rules.md and dfa_specs/README.md, and shares nothing with `monitor`.
 It knows the part of the language that `specs` writes:
 
     alphabet: symbols of a tool, with exact values, `one_of`, `min` and `max`; the most specific symbol wins

@@ -119,7 +119,7 @@ def crowded(world: World, random: Chance) -> None:
         span.attributes = [(f"k{number}", number) for number in range(4_100)] + span.attributes
 
 
-@fault("uncertainty.md: coverage", Stage.SPANS, Hides.NOTHING, models=False)
+@fault("coverage.md: coverage", Stage.SPANS, Hides.NOTHING, models=False)
 def numbers_as_text(world: World, random: Chance) -> None:
     """Some numbers under a limit are written as text, and converted by the tool."""
     for span in _some(world, random):

@@ -48,7 +48,7 @@ def delayed(world: World, random: Chance) -> None:
             span.sent += own.uniform(1, 8)
 
 
-@fault("uncertainty.md: late calls", Stage.ARRIVAL, Hides.ORDER)
+@fault("uncertainty-rules.md: late calls", Stage.ARRIVAL, Hides.ORDER)
 def later_than_the_window(world: World, random: Chance) -> None:
     """A tool's span comes 12 to 40 s late: the API is corrected, final counts are not."""
     world.late = world.very_late = True
@@ -78,7 +78,7 @@ def lost_and_answered(world: World, random: Chance) -> None:
     world.forget(world.unseen & world.executed_again())
 
 
-@fault("uncertainty.md: span_missing", Stage.ARRIVAL, Hides.ORDER, models=False, twin=skipped)
+@fault("coverage.md: span_missing", Stage.ARRIVAL, Hides.ORDER, models=False, twin=skipped)
 def lost_with_parents(world: World, random: Chance) -> None:
     """An exporter's queue is full: it drops a run of spans, the agent's among them. Those that are left name a parent
     that never comes.
@@ -109,7 +109,7 @@ def sampled(world: World, random: Chance) -> None:
     world.spans = [span for span in world.spans if span.trace in kept]
 
 
-@fault("uncertainty.md: truncated_attributes", Stage.SPANS, Hides.ORDER)
+@fault("coverage.md: truncated_attributes", Stage.SPANS, Hides.ORDER)
 def attributes_dropped(world: World, random: Chance) -> None:
     """The SDK's limit on attributes drops the last ones of some tool spans, and says how many."""
     world.complete = False

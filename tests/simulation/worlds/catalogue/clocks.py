@@ -64,14 +64,14 @@ def clock_set_back(world: World, random: Chance) -> None:
     _move(world, -by, since=moment)
 
 
-@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.NOTHING)
+@fault("uncertainty-rules.md: clocks", Stage.ARRIVAL, Hides.NOTHING)
 def millisecond_clock(world: World, random: Chance) -> None:
     """The clock tells whole milliseconds."""
     for span in world.spans:
         span.start, span.end = floor(span.start * 1000) / 1000, floor(span.end * 1000) / 1000
 
 
-@fault("uncertainty.md: clocks", Stage.ARRIVAL, Hides.ORDER)
+@fault("uncertainty-rules.md: clocks", Stage.ARRIVAL, Hides.ORDER)
 def no_times(world: World, random: Chance) -> None:
     """Some tool spans come without times."""
     for span, own in random.each(world.tool_spans()):

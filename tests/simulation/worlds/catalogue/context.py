@@ -192,7 +192,7 @@ def one_trace_for_all_turns(world: World, random: Chance) -> None:
         span.trace = traces.setdefault(span.conversation, span.trace)
 
 
-@fault("uncertainty.md: agent names", Stage.SPANS, Hides.NOTHING)
+@fault("uncertainty-rules.md: agent names", Stage.SPANS, Hides.NOTHING)
 def agent_named_last(world: World, random: Chance) -> None:
     """Only the agent's own span, which comes last, has its name."""
     for span in world.spans:

@@ -88,7 +88,7 @@ def _down(world: World, random: Chance) -> tuple[float, float]:
     return begun, ended
 
 
-@fault("uncertainty.md: sessions that go on", Stage.ARRIVAL, Hides.NOTHING)
+@fault("uncertainty-rules.md: sessions that go on", Stage.ARRIVAL, Hides.NOTHING)
 def resumed_after_its_end(world: World, random: Chance) -> None:
     """A conversation rests for longer than sessions live, and goes on."""
     by = random.uniform(1900, 7200)

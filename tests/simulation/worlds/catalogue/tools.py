@@ -191,7 +191,7 @@ def _no_spans_of_tools(world: World) -> None:
 
 
 @fault(
-    "uncertainty.md: overlapping calls",
+    "uncertainty-rules.md: overlapping calls",
     Stage.RUN,
     Hides.ORDER,
     twin=at_once,
