@@ -68,7 +68,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{found[1].rstrip('/')}/README.md" if (ROOT / target).is_dir() else found[1]
 
     text = _TITLED.sub(r'\1 title="\2"', _LINK.sub(link, markdown))
-    return "\n".join(_indented(text.split("\n")))
+    return "\n".join(indented(text.split("\n")))
 
 
 def _targets(name: str) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _listing(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _indented(lines: list[str]) -> Iterator[str]:
+def indented(lines: list[str]) -> Iterator[str]:
     """What belongs to an item of a list, indented by a whole tab: by two or three it would not belong."""
     width, fenced, before = 0, False, ""
     for line in lines:

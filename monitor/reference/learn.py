@@ -1,4 +1,4 @@
-"""Learning a reference from recorded runs: deterministic, whatever the order of the runs.
+"""LearntRuns a reference from recorded runs: deterministic, whatever the order of the runs.
 
 If outcomes are known, the reference is learnt from the successes; the failures serve the risk score and
 the figures of the alarms. Each alarm is evaluated on every run by a reference of the other runs.
@@ -34,7 +34,15 @@ from monitor.spec.document.reference import USUAL_RUNS_MAX
 from monitor.spec.learnt_reference import Alarm, AlarmCounts, LearntReference, RiskCeiling
 from monitor.spec.risk_model import RiskModel
 
-__all__ = ["ALARMS", "SplitFigures", "learn", "split_figures", "tells_origins", "usual"]
+__all__ = [
+    "ALARMS",
+    "LearntRuns",
+    "SplitFigures",
+    "learn",
+    "split_figures",
+    "tells_origins",
+    "usual",
+]
 
 ALARMS = (
     "unexpected_write",
@@ -89,7 +97,7 @@ def learn(
     """
     if not runs:
         raise ValueError("there are no runs to learn from")
-    found = _Learning(runs, None if writes is None else frozenset(writes))
+    found = LearntRuns(runs, None if writes is None else frozenset(writes))
     split = split_figures([runs], writes) if split is None else split
     learnt = found.learnt(dict(source or {}), split.risk_alarm)
     if provenance is None:
@@ -131,7 +139,7 @@ def split_figures(
     for runs in tasks:
         labelled = any(run.success is not None for run in runs)
         for lent, judged in halves(runs, partial(_is_usual, labelled=labelled)):
-            lenders = _Learning(lent, given, judges_others=True)
+            lenders = LearntRuns(lent, given, judges_others=True)
             made = [run for run in judged if run.calls]
             for run in made:
                 _count(counts, lenders, run)
@@ -177,7 +185,7 @@ def _ceiling(areas: Sequence[float], usual: Sequence[bool]) -> RiskCeiling | Non
     return RiskCeiling(area, len(usual), len(usual) - sum(usual)) if usual else None
 
 
-def _count(found: dict[str, AlarmCounts], lenders: _Learning, run: SeenRun) -> None:
+def _count(found: dict[str, AlarmCounts], lenders: LearntRuns, run: SeenRun) -> None:
     good = lenders.is_usual(run)
     for name, raised in lenders.raised(run).items():
         if raised is not None:
@@ -203,7 +211,7 @@ def usual(
     """
     if not runs:
         raise ValueError("there are no runs to learn from")
-    found = _Learning(runs, None if writes is None else frozenset(writes))
+    found = LearntRuns(runs, None if writes is None else frozenset(writes))
     return found.bare(model)
 
 
@@ -304,7 +312,7 @@ def _digests(call: SeenCall) -> dict[str, str]:
     return {name: digest_of_text(text) for name, text in call.call.pairs}
 
 
-class _Learning:
+class LearntRuns:
     """What is learnt from some runs.
 
     Args:

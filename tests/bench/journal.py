@@ -186,7 +186,7 @@ def answers() -> list[Answer]:
     found = []
     for name in ("off", "process", "power"):
         with _services(name) as servers:
-            row = latency._measure(servers[name], RATE)
+            row = latency.measure_rate(servers[name], RATE)
             found.append(Answer(name, *row.answer, row.verdict[1]))
     return found
 

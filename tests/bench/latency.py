@@ -78,7 +78,7 @@ def _load(server: Server, rate: int) -> Loaded:
     return Loaded(**json.loads(done.stdout))
 
 
-def _measure(server: Server, rate: int) -> Row:
+def measure_rate(server: Server, rate: int) -> Row:
     """One rate, its work checked."""
     before = server.metrics()
     loaded = _load(server, rate)
@@ -102,7 +102,7 @@ def measure() -> list[Row]:
         scraper = threading.Thread(target=_scrape, args=(server, stop))
         scraper.start()
         try:
-            return [_measure(server, rate) for rate in RATES]
+            return [measure_rate(server, rate) for rate in RATES]
         finally:
             stop.set()
             scraper.join()

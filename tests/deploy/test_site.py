@@ -49,11 +49,11 @@ def test_the_site_is_built(tmp_path: Path) -> None:
 
 def test_the_parts_of_a_list_belong_to_it() -> None:
     """Blocks under a list item are indented by four; other blocks are unchanged."""
-    from docs.site_pages import _indented
+    from docs.site_pages import indented
 
     text = ["words", "- one", "", "  more", "", "  ```sh", "  - x", "  ```", "end", "  free"]
 
-    assert list(_indented(text)) == [
+    assert list(indented(text)) == [
         "words",
         "",
         "- one",

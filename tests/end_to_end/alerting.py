@@ -146,7 +146,7 @@ class Daemon:
         self._log.close()
 
 
-def _ready(address: str) -> bool:
+def is_ready(address: str) -> bool:
     try:
         return request(address, "GET", "/-/ready").status == 200
     except OSError:
@@ -181,7 +181,7 @@ def alertmanager(folder: Path, hook: str) -> Iterator[str]:
         "--cluster.listen-address=",
     )
     try:
-        eventually(lambda: _ready(address), 20)
+        eventually(lambda: is_ready(address), 20)
         yield address
     finally:
         daemon.stop()
@@ -242,7 +242,7 @@ class Prometheus:
         )
 
     def wait(self) -> Prometheus:
-        eventually(lambda: _ready(self.address), 20)
+        eventually(lambda: is_ready(self.address), 20)
         return self
 
     def stop(self) -> None:

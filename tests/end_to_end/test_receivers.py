@@ -18,7 +18,7 @@ from tests.end_to_end.alerting import (
     CRITICAL,
     DEPLOY,
     Daemon,
-    _ready,
+    is_ready,
     paging_specs,
     sdk_calls,
 )
@@ -124,7 +124,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     }
     replicas = [Service(("--specs", specs), settings) for _ in range(2)]
     try:
-        eventually(lambda: _ready(manager), 20)
+        eventually(lambda: is_ready(manager), 20)
         yield World([each.wait_ready() for each in replicas], vendors, manager)
     finally:
         for each in replicas:

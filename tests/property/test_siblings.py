@@ -12,7 +12,7 @@ from monitor.automaton.dfa import Automaton, build
 from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.session.judge.judge import Judge
 from monitor.session.overlap.chains import spans_of
-from monitor.session.overlap.order import _broken, order
+from monitor.session.overlap.order import broken, order
 from monitor.spec.compiler.compile import compile_text
 
 Tokens = Sequence[int]
@@ -194,7 +194,7 @@ def test_a_constraint_by_itself_tells_whether_any_order_is_harmful(
     if not isinstance(position, int):
         position = stepper.start()
     harms, _, _ = plain(stepper, position, tokens, times, strict=True)
-    found = _broken(stepper, position, tokens, spans_of(times))
+    found = broken(stepper, position, tokens, spans_of(times))
 
     assert (found is not None) == (harms > 0)
 

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Evidence, Limits, Monitor, SessionKey, ToolCall, tool_call
-from monitor.decision import CallDecision
+from monitor.decision import CallDecision, SpecDecision
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from offrails_guard import Call, Decision, LocalGuard
-from offrails_guard.in_process.local_guard import _of_spec
 from tests.property.test_decide import START
 from tests.property.test_local_guard import (
     ATTRIBUTES,
@@ -81,6 +80,14 @@ def spec_of(chance: Random, id_: str) -> Spec:
     return made
 
 
+def as_told(found: SpecDecision) -> dict[str, Any]:
+    """What an answer holds of one spec's decision."""
+    fields = found._asdict()
+    thing = fields.pop("thing")
+    more = {} if thing is None else {"thing": thing.as_json()}
+    return {**fields, **more, "decision": found.enforced.value}
+
+
 def specs_of(chance: Random) -> list[Spec]:
     return [spec_of(chance, f"s{number}") for number in range(chance.randint(1, 2))]
 
@@ -134,7 +141,7 @@ class Shopper(Agent):
         for one, other in zip(asked, self.decide(asked), strict=True):
             answer = one[0]
             assert answer.decision == other.enforced.value
-            assert answer.raw["specs"] == [_of_spec(each) for each in other.specs]
+            assert answer.raw["specs"] == [as_told(each) for each in other.specs]
 
     def hear(self, session: str) -> None:
         """The user says something."""

@@ -18,7 +18,7 @@ ALERT_KINDS: Final = (
         Pager,
         "firing waiting withheld _of _held _settling _may_have_room",
         left="_deliver _joins _rules",
-        parts="_settling_quota _firing_quota _waiting_quota _pace",
+        parts="settling_quota firing_quota waiting_quota _pace",
     ),
     kept("paged call", _Call, "spec namespace span"),
     kept("settling call", _Settling, "due_ns call"),

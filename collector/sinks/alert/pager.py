@@ -123,10 +123,11 @@ class Pager:
         """Page of each call."""
         self._held: dict[_Call, Verdict] = {}
         self._settling: deque[_Settling] = deque()
-        self._settling_quota, self._firing_quota = Quota(FIRING_MAX), Quota(FIRING_MAX)
+        # The room for what settles, fires and waits; the pages themselves are kept above.
+        self.settling_quota, self.firing_quota = Quota(FIRING_MAX), Quota(FIRING_MAX)
         self._may_have_room = False
         """Whether what waits may have room since it was tried last."""
-        self._waiting_quota, self._pace = (
+        self.waiting_quota, self._pace = (
             Quota(WAITING_MAX),
             RateQuota(rules.per_minute, MINUTE),
         )
@@ -169,11 +170,11 @@ class Pager:
         """The call pages when it has settled, unless it is revised before."""
         known = self._stop_settling(call) is not None
         namespace = verdict.session.namespace
-        if not known and not self._settling_quota.has(verdict.severity, namespace):
+        if not known and not self.settling_quota.has(verdict.severity, namespace):
             self.withheld["full"] += 1
             return
         self._held[call] = verdict
-        self._settling_quota.enter(namespace)
+        self.settling_quota.enter(namespace)
         if not known:
             self._settling.append(_Settling(now + self._rules.settle_ns, call))
 
@@ -181,7 +182,7 @@ class Pager:
         """The call does not settle any more; None if it did not."""
         verdict = self._held.pop(call, None)
         if verdict is not None:
-            self._settling_quota.leave(verdict.session.namespace)
+            self.settling_quota.leave(verdict.session.namespace)
         return verdict
 
     def alarm(self, raised: ReferenceAlarm, now: int) -> None:
@@ -224,9 +225,9 @@ class Pager:
     def _fits(self, news: Verdict | ReferenceAlarm) -> bool:
         """True if a new page may fire, now or when it has waited."""
         severity, namespace = news.severity, news.session.namespace
-        return self._firing_quota.has(severity, namespace) and (
+        return self.firing_quota.has(severity, namespace) and (
             self._pace.has(severity, namespace)
-            or self._waiting_quota.has(severity, namespace)
+            or self.waiting_quota.has(severity, namespace)
             or self._joins(news)
         )
 
@@ -303,13 +304,13 @@ class Pager:
         """Delivers a page, or that it is worse; False if the minute has no room for it."""
         worst, namespace = page.worst(), page.key.session.namespace
         fires = page.key in self.firing
-        if not fires and not self._firing_quota.has(worst.severity, namespace):
+        if not fires and not self.firing_quota.has(worst.severity, namespace):
             return False
         if not self._joins(worst) and not self._pace.takes(worst.severity, namespace, now):
             return False
         self._stop_waiting(page)
         if not fires:
-            self._firing_quota.enter(namespace)
+            self.firing_quota.enter(namespace)
         self._fire_as(page, worst, now)
         return True
 
@@ -328,12 +329,12 @@ class Pager:
         """The page is delivered when there is room for it."""
         self.withheld["rate_limit"] += 1
         self.waiting[page.key] = page
-        self._waiting_quota.enter(page.key.session.namespace)
+        self.waiting_quota.enter(page.key.session.namespace)
 
     def _stop_waiting(self, page: PageAlert) -> None:
         """The page waits for nothing, whether it did or not."""
         if self.waiting.pop(page.key, None) is not None:
-            self._waiting_quota.leave(page.key.session.namespace)
+            self.waiting_quota.leave(page.key.session.namespace)
 
     def _catch_up(self, now: int) -> None:
         """What was delivered a minute ago makes room for what waits, the worst and oldest first."""
@@ -359,7 +360,7 @@ class Pager:
         fires, namespace = page.key in self.firing, page.key.session.namespace
         if not fires and page.last_ns <= now - self._rules.quiet_ns:
             self._resolve([page], now)
-        elif not fires and not self._firing_quota.has(page.verdict.severity, namespace):
+        elif not fires and not self.firing_quota.has(page.verdict.severity, namespace):
             self.withheld["full"] += 1
             self._resolve([page], now)
         else:
@@ -426,7 +427,7 @@ class Pager:
             for span in page.calls:
                 self._of.pop(_call_in(page, span), None)
             if self.firing.pop(page.key, None) is not None:
-                self._firing_quota.leave(page.key.session.namespace)
+                self.firing_quota.leave(page.key.session.namespace)
                 delivered.append(page)
         if delivered:
             self._deliver(tuple(delivered), now, True)

@@ -42,6 +42,10 @@ class Quota:
         self._first: str | None = None
         self._several = False
 
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._taken
+
     @property
     def full(self) -> bool:
         """True if there is room for nobody."""

@@ -18,7 +18,7 @@ Most orders need not be tried:
 
 Invariant: while `Order.whole` is True, the result equals that of trying every order. Otherwise the
 order taken is a possible one and no worse than the start order. A strict policy then searches each
-constraint alone (`_broken`), so a harm that a single constraint proves is found.
+constraint alone (`broken`), so a harm that a single constraint proves is found.
 
 Example: `open`, `read` and `close` overlap, and the task allows them in this order only. They
 arrive as `close`, `open`, `read`. One of the six orders has no harm, so no call is harmful. If `open`
@@ -46,7 +46,7 @@ from monitor.session.overlap.chain_merges import (
 from monitor.session.overlap.chains import Spans, chained
 from monitor.spec.constraints import SideBySide
 
-__all__ = ["CONSTRAINTS_MAX", "GroupEnd", "Order", "order", "parts"]
+__all__ = ["CONSTRAINTS_MAX", "GroupEnd", "Order", "broken", "order", "parts"]
 
 CONSTRAINTS_MAX: Final = 32
 """Limit of the constraints that are searched one by one."""
@@ -151,10 +151,10 @@ def _ordered(
     )._replace(listed=False)
     if _walk(stepper, position, tokens, fewer.places).harms:
         return fewer
-    return _broken(stepper, position, tokens, spans, steps, budget) or fewer
+    return broken(stepper, position, tokens, spans, steps, budget) or fewer
 
 
-def _broken(
+def broken(
     stepper: Stepper,
     position: Position,
     tokens: Sequence[int],

@@ -21,6 +21,7 @@ from collector.sinks.alert.pager import (
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
 from monitor.scores.score_records import FinalScores
+from tests.written import written
 
 
 def verdict(
@@ -51,7 +52,7 @@ def verdict(
         final=False,
         revised_from=None,
         trace_id=b"t" * 16,
-        span_id=number.to_bytes(8, "big"),
+        span_id=b"call" + number.to_bytes(4, "big"),
     )
 
 
@@ -96,9 +97,9 @@ class Told:
         """The used part of each quota, beside the number of pages that use it."""
         pager = self.pager
         return [
-            pager._firing_quota._taken,
+            len(pager.firing_quota),
             len(pager.firing),
-            pager._waiting_quota._taken,
+            len(pager.waiting_quota),
             len(pager.waiting),
         ]
 
@@ -209,7 +210,9 @@ def test_many_lesser_calls_hide_no_critical_one() -> None:
     told.pager.consider([verdict(1, "warning"), verdict(2, "warning"), right(1)], 5)
 
     assert told.severities == ["critical"]
-    assert len(told.pager._of) <= CALLS_MAX
+    kept = written(told.pager)
+    spans = {verdict(number).span_id for number in (*range(2 * CALLS_MAX), *range(999, 1_200))}
+    assert 0 < sum(each in kept for each in spans) <= CALLS_MAX
 
 
 def test_waiting_pages_are_sent_worst_first() -> None:
@@ -249,7 +252,8 @@ def test_a_waiting_page_that_no_longer_holds_is_dropped() -> None:
     told.pager.tick(MINUTE)
 
     assert told.news == [("s0", "critical"), ("s0", "ended critical")]
-    assert told.pager._of == {}
+    kept = written(told.pager)
+    assert not any(verdict(n).span_id in kept for n in range(4))
     assert told.rooms == [0, 0, 0, 0]
 
 
@@ -390,5 +394,5 @@ def test_a_page_is_of_the_worst_harm_that_holds(happened: list[Step], per_minute
     assert len(told.alerts) == len(found)
     fires, firing, waits, waiting = told.rooms
     assert (fires, waits, waiting) == (firing, 0, 0)
-    assert told.pager._settling_quota._taken == len(told.pager._held) == 0
+    assert (len(told.pager.settling_quota), told.pager.due_ns) == (0, None)
     assert all(rank(page.verdict) == rank(page.worst()) for page in told.pager.firing.values())

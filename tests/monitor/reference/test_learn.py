@@ -1,4 +1,4 @@
-"""Learning: the same in any order, honest about itself, written and read without loss."""
+"""LearntRuns: the same in any order, honest about itself, written and read without loss."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from monitor.reference.calls import digest, seems_to_write
 from monitor.reference.comparison import Comparison
 from monitor.reference.document import reference_text
-from monitor.reference.learn import _Learning as learning
-from monitor.reference.learn import learn, usual
+from monitor.reference.learn import LearntRuns, learn, usual
 from monitor.reference.medoid import Medoids
 from monitor.reference.runs import SeenRun, seen_call
 from monitor.reference.settings import NODES_MAX
@@ -150,7 +149,7 @@ def test_only_failures() -> None:
 
 
 def test_no_runs() -> None:
-    """Learning from no runs is an error with a message."""
+    """LearntRuns from no runs is an error with a message."""
     with pytest.raises(ValueError, match="no runs"):
         learn([])
 
@@ -240,7 +239,7 @@ def test_other_runs_are_judged_as_the_monitor_judges_them(
         if names
     ]
     comparison = Comparison(usual(lenders, None, None))
-    apart = learning(lenders, None, judges_others=True)
+    apart = LearntRuns(lenders, None, judges_others=True)
     for each in others:
         at = comparison.start()
         for call in each.calls:
