@@ -13,7 +13,7 @@ Example: a tool span arrives whose ancestors have not. It may belong to any conv
 doubt `ORPHAN`. In the conversation that it is filed under it then is what it seems, or no call at all (`ELSEWHERE`). When the
 ancestors arrive, the call is amended without the doubt.
 
-A new cause is one row here, one test, and one line of docs/uncertainty.md. One of gaps that is `told` needs words, too: in
+A new cause is one row here, one test, and a row in both tables of docs/uncertainty.md. One of gaps that is `told` needs words, too: in
 `monitor.visibility.words`, and in the session view (`why.js`).
 """
 
