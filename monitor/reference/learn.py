@@ -1,4 +1,4 @@
-"""LearntRuns a reference from recorded runs: deterministic, whatever the order of the runs.
+"""Learning a reference from recorded runs: deterministic, whatever the order of the runs.
 
 If outcomes are known, the reference is learnt from the successes; the failures serve the risk score and
 the figures of the alarms. Each alarm is evaluated on every run by a reference of the other runs.

@@ -1,4 +1,4 @@
-"""LearntRuns: the same in any order, honest about itself, written and read without loss."""
+"""Learning: the same in any order, honest about itself, written and read without loss."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_only_failures() -> None:
 
 
 def test_no_runs() -> None:
-    """LearntRuns from no runs is an error with a message."""
+    """Learning from no runs is an error with a message."""
     with pytest.raises(ValueError, match="no runs"):
         learn([])
 
