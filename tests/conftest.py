@@ -50,8 +50,8 @@ def pytest_sessionstart() -> None:
     """
     if settings.get_current_profile_name() != "few":
         load_all_modules()
-        providers._get_local_constants()
-    providers._get_local_constants = lambda: providers._local_constants
+        providers._get_local_constants()  # noqa: SLF001 - hypothesis has no setting for it
+    providers._get_local_constants = lambda: providers._local_constants  # noqa: SLF001 - hypothesis has no setting for it
 
 
 @pytest.hookimpl(wrapper=True)

@@ -21,7 +21,7 @@ def test_a_module_that_a_test_loads_changes_no_example(tmp_path: Path) -> None:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-        constants = HypothesisProvider(None)._local_constants
+        constants = HypothesisProvider(None)._local_constants  # noqa: SLF001 - hypothesis has no setting for it
         assert 918_273_645_546 not in constants.set_for_type("integer")
         read = settings.get_current_profile_name() != "few"
         assert bool(constants.set_for_type("integer")) is read

@@ -221,8 +221,8 @@ def _load_client_of_models() -> None:
 
 def _end(code: int) -> NoReturn:
     """Ends as a process does, but for its memory: to free all that it has loaded takes 0.03 s, more than most forks take."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what Python does at an end, without freeing memory
+    atexit._run_exitfuncs()  # noqa: SLF001 - what Python does at an end, without freeing memory
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -198,10 +198,10 @@ def test_a_short_text_is_looked_for_in_the_latest_ids(
         assert (len(page.sessions), page.matching.is_all) == (found, False)
     assert reader.page(ArchiveSearch(text="9xy"), 50).matching.is_all
     steps: list[int] = []
-    with reader._opened() as connection:
+    with reader._opened() as connection:  # noqa: SLF001 - the steps of this statement alone are counted
         assert isinstance(connection, sqlite3.Connection)
         connection.set_progress_handler(lambda: steps.append(1), 10)
-        assert reader._is_cut(connection, ArchiveSearch(text="xy"))
+        assert reader._is_cut(connection, ArchiveSearch(text="xy"))  # noqa: SLF001 - the steps of this statement alone are counted
     assert len(steps) < 10, "what there is beside them is not looked at"
     monkeypatch.setattr(reader_module, "SHORT_TEXT_LOOKED_AT_MAX", 20)
     assert reader.page(ArchiveSearch(text="zz"), 50).matching.is_all
@@ -212,10 +212,10 @@ def test_a_kind_of_harm_that_none_has_is_told_by_an_index(tmp_path: Path) -> Non
     stored(tmp_path, *(made(f"s{number}", begun=number, harmful=1) for number in range(500)))
     reader, steps = ArchiveReader(tmp_path), []
     search = ArchiveSearch(reason="repeated", tool="move")
-    with reader._opened() as connection:
+    with reader._opened() as connection:  # noqa: SLF001 - the steps of this statement alone are counted
         assert isinstance(connection, sqlite3.Connection)
         connection.set_progress_handler(lambda: steps.append(1), 100)
-        assert reader._smallest(connection, search, 10) == (set(), True)
+        assert reader._smallest(connection, search, 10) == (set(), True)  # noqa: SLF001 - the steps of this statement alone are counted
     assert len(steps) < 10
     for tool, severity in (("wat", ""), ("", "critical"), ("wat", "critical")):
         assert len(reader.search(search._replace(tool=tool, severity=severity), 1_000)) == 500

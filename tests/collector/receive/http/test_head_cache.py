@@ -137,7 +137,7 @@ class _Client:
         """Runs what was deferred to later turns of the loop."""
         await asyncio.sleep(0)
         known: Any = self.connection
-        while known._unread or known._is_yielding or known._is_turn_due:  # noqa: ASYNC110
+        while known._unread or known._is_yielding or known._is_turn_due:  # noqa: ASYNC110, SLF001 - nothing else tells that all turns are over
             await asyncio.sleep(0)
 
     def outcome(self) -> tuple[object, ...]:
@@ -266,7 +266,7 @@ def test_an_answer_to_a_client_that_is_gone_touches_its_connection_no_more() -> 
         client = _Client()
         client.send(HEAD % b"5", is_read_into=False)
         connection: Any = client.connection
-        exchange = connection._front
+        exchange = connection._front  # noqa: SLF001 - its answer is sent in place of the application
         exchange.is_whole = True
         connection.pause_writing()
         connection.connection_lost(None)
