@@ -388,9 +388,10 @@ class ModelRequests:
     def _mind_gaps(self, requester: Requester, known: _Agent) -> None:
         """While requests for a tool are held beside tools with spans, calls of that tool may be missing."""
         held: dict[str, int] = {}
-        for each in known.held if known.has_tools else ():
+        for each in known.held if known.has_tools or known.tools else ():
             tool, start = each.piece.tool, each.piece.start_ns
-            held[tool] = min(start, held.get(tool, start))
+            if known.has_tools or self.is_named(tool):
+                held[tool] = min(start, held.get(tool, start))
         for tool, gap in list(known.gaps.items()):
             if held.get(tool, EVER) < gap.since_ns or tool not in held:
                 del known.gaps[tool]
@@ -639,6 +640,7 @@ class ModelRequests:
             trace.has_tools = True
         if tool in known.tools and (known.has_tools or protocol):
             return []
+        alone = not known.tools
         if len(known.tools) < TOOLS_MAX:
             known.tools.add(tool)
         first = not known.has_tools and not protocol
@@ -662,7 +664,7 @@ class ModelRequests:
             kept = [
                 each for each in kept if each.piece.call_id and self.is_named(each.piece.tool)
             ]
-        if len(kept) != len(known.held) or first:
+        if len(kept) != len(known.held) or first or alone:
             known.held = deque(kept, maxlen=HELD_MAX)
             self._weigh(requester, known, sum(map(_size, known.held)))
             self._mind_gaps(requester, known)

@@ -135,6 +135,36 @@ def test_while_a_tool_may_be_silent_its_calls_may_be_missing(wire: Any, bench: A
     assert [step["tool"] for step in judged["steps"] if step.get("possible")] == ["pay"]
 
 
+def _served(wire: Any, tool: str, start: float) -> Any:
+    """A request to an MCP server, as its client tells it."""
+    method = {"mcp.method.name": "tools/call", "jsonrpc.request.id": f"{start}", **IN}
+    given = {"id": f"send {tool}", "parent": "run", "start": start, "end": start + 0.5}
+    return wire.span(f"MCP send tools/call {tool}", method, scope="mcp-python-sdk", **given)
+
+
+def test_beside_tools_of_a_server_others_may_be_silent(
+    wire: Any, bench: Any, orders: Orders
+) -> None:
+    """Results are not on the wire: whether a tool that is on no server was executed is not known, until a span of it comes."""
+    spans = [
+        _model(wire, 1, [LOOK]),
+        _served(wire, "look_up", 2),
+        _model(wire, 3, [CHECK]),
+        _model(wire, 5, [PAY]),
+        _served(wire, "pay", 6),
+    ]
+    for order in orders(spans):
+        found = bench([_spec()]).send(*order)
+        found.monitor.tick(BASE + 3600 * SECOND)
+        (judged,) = found.monitor.judgements()
+        assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+        assert judged["harmful"] == 0
+        found.send(_served(wire, "check", 4))
+        (judged,) = found.monitor.judgements()
+        assert _gaps(found) == []
+        assert (judged["harmful"], judged["joined"]) == (0, False)
+
+
 def test_a_models_span_names_its_requests_beside_them(wire: Any, bench: Any) -> None:
     """It may name the turn, while the agent's span, which comes later, names the conversation: of each request of an answer."""
     turn = {"gen_ai.conversation.id": "turn"}

@@ -42,6 +42,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "MCP's own spans have no ids of calls: a request that is told once more in another turn is one that was sent again": (
         "replayed + mcp_round_trips",
     ),
+    "each connection to a server counts its requests anew: an equal id in another turn does not tell one that is told once more from another one": (
+        "replayed + mcp_calls",
+    ),
     "another service's span names a conversation of its own: a call that no span names yet is taken there, and the specs of its service with it": (
         "another_agent_in_the_trace + attributes_dropped",
         "another_agent_in_the_trace + better_name_above",
@@ -79,9 +82,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "told_in_two_traces + chained_without_models",
         "executed_twice + chained",
     ),
-    "requests to a server have no ids of the model's calls: which tool leaves no spans is learnt too late, and which of two spans is told once more is not known": (
-        "mcp_calls + client_tool_unanswered",
-        "mcp_round_trips + client_tool",
+    "requests to a server have no ids of the model's calls: that one call has no span, of a tool that leaves some, is learnt too late": (
         "mcp_calls + parallel_tools_without_spans",
         "client_tool_unanswered + parallel_tools_without_spans",
         "client_tool_unanswered + lost_and_answered",
