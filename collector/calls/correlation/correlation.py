@@ -381,7 +381,9 @@ class Correlation:
                 self._sessions.orphans.forget(call)
                 return
             call.judged = new
-            self._batch.observe(call, new, named, doubted=False)
+            begun = trace.beginning if new.session == trace.key else None
+            proof = begun.proof if begun is not None else None
+            self._batch.observe(call, new, named, doubted=False, proof=proof)
         elif not self._differs(old, new):
             call.judged = new
         else:

@@ -113,11 +113,11 @@ class SessionMoves:
             True if the trace is split and more is known of it: its loose calls are to be updated.
         """
         trace, tree = context.trace, context.tree
+        known = trace.first
         if claim is not None:
             if trace.doubted:
                 self._batch.doubt(trace.key, doubted=False)
                 trace.doubted = False
-            known = trace.first
             before = self._ids.learn(trace, tree, node, claim, start_ns)
             if known is not None and known.rung == DECIDED_RUNG and known.key == claim.key:
                 trace.session_from = claim.name
@@ -131,9 +131,12 @@ class SessionMoves:
                 except Exception:
                     trace.unbelong(before)
                     raise
-            if known is not trace.first or trace.beginning is not None:
-                self.beginnings.note_claim(trace)
         parts = tree.parts
+        if parts is not None and tree.up(node) is None:
+            parts.note_root(node.span_id)
+        is_another = known is not trace.first
+        if is_another or trace.beginning is not None:
+            self.beginnings.note_claim(trace, is_another=is_another)
         if parts is None:
             return False
         hint = parts.hints.get(node.span_id)

@@ -15,6 +15,9 @@ Example: a trace has a model's span, whose request is a system's and a user's me
 asked for. The session begins with `move`. A second model's span arrives late, started before the first, and was
 given results of tools: the proof is taken back.
 
+Where several sessions are claimed, nothing is proven, unless the trace's one root has a better name than all spans below it
+(`Trace.is_one`): then the session that it names is meant.
+
 A trace may also show that its session *resumes* a conversation that other sessions have begun: before any call is made or
 asked for in the trace, its model is given results of tools; or its first model is given more results than calls were made
 before it; or the session's id is that of a model's earlier answer (OpenAI's Responses API). Calls that the session lacks came
@@ -75,7 +78,7 @@ class Beginnings:
                 if self._is_forgetful(trace, span):
                     found.earlier_ns = start_ns
                 else:
-                    found.fresh_ns = start_ns
+                    found.fresh_ns, found.service = start_ns, _service(span)
         self.review(trace)
 
     def _is_forgetful(self, trace: Trace, span: Span) -> bool:
@@ -83,15 +86,18 @@ class Beginnings:
 
         Its sessions have an id and several traces, each of which looks like the first.
         """
-        service = (trace.namespace, str(span.resource.attributes.get("service.name", "")))
+        service = trace.namespace, _service(span)
         if service in self._forgetful or len(self._forgetful) >= FORGETFUL_MAX:
             return True
-        if trace.first is None:
-            return False
-        if not self._batch.monitor.reader.goes_on(trace.key, trace.trace_id, span.start_ns):
+        if not self._goes_on(trace, span.start_ns):
             return False
         self._forgetful.add(service)
         return True
+
+    def _goes_on(self, trace: Trace, start_ns: int) -> bool:
+        """True if a trace's session has made calls before a moment, and began in another trace."""
+        reader = self._batch.monitor.reader
+        return trace.first is not None and reader.goes_on(trace.key, trace.trace_id, start_ns)
 
     def note_agent(self, trace: Trace) -> None:
         """A span of an agent or a model has come: the trace is more than a tool without its context."""
@@ -110,12 +116,24 @@ class Beginnings:
             found.root_ns = span.start_ns
         self.review(trace)
 
-    def note_claim(self, trace: Trace) -> None:
-        """A trace's session is known, or is another one now: it may be one that resumes a conversation."""
-        if trace.beginning is None and _resumes(trace):
-            trace.beginning = TraceBeginning()
-        if trace.beginning is not None:
-            self.review(trace)
+    def note_claim(self, trace: Trace, *, is_another: bool) -> None:
+        """A span may have named a trace's session, which may be one that resumes a conversation.
+
+        `is_another`: another claim than before names it. If its session has made calls before, its models are not given
+        earlier turns.
+        """
+        found = trace.beginning
+        if found is None:
+            if not _resumes(trace):
+                return
+            found = trace.beginning = TraceBeginning()
+        if is_another and found.fresh_ns < NEVER and self._goes_on(trace, found.fresh_ns):
+            found.earlier_ns = min(found.earlier_ns, found.fresh_ns)
+            if len(self._forgetful) < FORGETFUL_MAX:
+                self._forgetful.add((trace.namespace, found.service))
+        if is_another and trace.split:
+            found.proof = None  # the session that calls of a split trace go to was not given it
+        self.review(trace)
 
     def review(self, trace: Trace) -> None:
         """More is known of the trace: tells the monitor if the proof is another one."""
@@ -143,7 +161,7 @@ class Beginnings:
     def _read(self, trace: Trace, found: TraceBeginning) -> tuple[int, bool]:
         """When the trace's evidence begins, and whether it proves that a session begins there."""
         asked_ns = min(found.fresh_ns, found.earlier_ns)
-        if trace.split:
+        if trace.split and not trace.is_one:
             return asked_ns, False
         refuted = found.earlier_ns < trace.called_ns
         root = found.root_ns if trace.first is None else NEVER
@@ -152,9 +170,13 @@ class Beginnings:
         return asked_ns, found.fresh_ns < NEVER and not refuted
 
 
+def _service(span: Span) -> str:
+    return str(span.resource.attributes.get("service.name", ""))
+
+
 def _resumes(trace: Trace) -> bool:
     """True if calls were made before the trace that a session with its id may lack."""
-    if trace.first is None or trace.split:
+    if trace.first is None or (trace.split and not trace.is_one):
         return False
     return trace.goes_on or _is_answer(trace)
 
@@ -162,4 +184,6 @@ def _resumes(trace: Trace) -> bool:
 def _is_answer(trace: Trace) -> bool:
     """True if the trace's session has the id of a model's answer, which the trace goes on from."""
     first = trace.first
-    return first is not None and not trace.split and first.key.id.startswith(ANSWERS)
+    if first is None or (trace.split and not trace.is_one):
+        return False
+    return first.key.id.startswith(ANSWERS)

@@ -265,6 +265,13 @@ class SessionIds:
                 self._tell(trace, tree, parts, node, claim)
         elif claim.key is not first.key and claim.key != first.key:
             self._split(trace, tree)
+        if (
+            tree.parts is not None
+            and claim.rung == first.rung
+            and claim.key is not first.key
+            and claim.key != first.key
+        ):
+            tree.parts.rival = claim.rung
         # The claim that wins, made again by a span that began later, changes nothing.
         if (claim is not first or start_ns <= trace.first_ns) and trace.is_earlier(
             claim, node.span_id, start_ns
@@ -288,6 +295,8 @@ class SessionIds:
             if claim is not None:
                 tree.hint(parts, claim, node)
                 self._tell(trace, tree, parts, node, claim.claim)
+            if tree.up(node) is None:
+                parts.note_root(node.span_id)
         parts.loosen(tree.all_calls())
         for node in tree.calls():
             *_, top = node, *tree.ancestors(node)

@@ -189,7 +189,7 @@ class WatchedRequest(NamedTuple):
 class Parts:
     """What a tree keeps once its trace is split: two sessions were claimed in it."""
 
-    __slots__ = ("below", "hints", "loose", "models", "rung", "stale")
+    __slots__ = ("below", "hints", "loose", "models", "rival", "roots", "rung", "stale")
 
     def __init__(self) -> None:
         self.hints: dict[bytes, SpanClaim] = {}
@@ -205,6 +205,15 @@ class Parts:
         one on its rung."""
         self.rung = -1
         """A model that names a session on a better rung than this one may name that of a call that is certain."""
+        self.rival = -1
+        """The best rung on which two sessions are claimed."""
+        self.roots: set[bytes] = set()
+        """Spans without a parent: one or two of them."""
+
+    def note_root(self, span_id: bytes) -> None:
+        """A span without a parent has come."""
+        if len(self.roots) <= 1:
+            self.roots.add(span_id)
 
     def tell(self, above: SpanNode, service: Requester, claim: Claim) -> bool | None:
         """Notes the session that a model's span names for the calls beside it. Two on one rung name none.

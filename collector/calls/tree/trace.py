@@ -58,11 +58,13 @@ class OpenRequest:
 class TraceBeginning:
     """What a trace shows of the beginning of its session. Times are Unix nanoseconds, `NEVER` while not seen."""
 
-    __slots__ = ("earlier_ns", "fresh_ns", "proof", "root_ns")
+    __slots__ = ("earlier_ns", "fresh_ns", "proof", "root_ns", "service")
 
     def __init__(self) -> None:
         self.fresh_ns = NEVER
         """Start of the earliest model request, if it holds no earlier turn."""
+        self.service = ""
+        """The service that made it."""
         self.earlier_ns = NEVER
         """Start of the earliest model request that holds earlier turns, or may."""
         self.root_ns = NEVER
@@ -195,6 +197,15 @@ class Trace:
             calls = [node.call for node in self.tree.calls()]
             keys += [call.judged.session for call in calls if call is not None and call.judged]
         return list(dict.fromkeys(keys))
+
+    @property
+    def is_one(self) -> bool:
+        """True if its spans are of one session nevertheless, once it is split: its one root has a better name than all below it."""
+        first, tree = self.first, self.tree
+        parts = tree.parts if tree is not None else None
+        if first is None or parts is None:
+            return False
+        return parts.rival != first.rung and parts.roots == {self.first_by}
 
     @property
     def is_plain(self) -> bool:

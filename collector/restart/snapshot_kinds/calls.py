@@ -134,7 +134,12 @@ CALL_KINDS: Final = (
         "session_from spans split touched trace_id tree",
         changes=(KindChange(added={"given": int, "modelled_ns": int}),),
     ),
-    kept("beginning of a trace", TraceBeginning, "earlier_ns fresh_ns proof root_ns"),
+    kept(
+        "beginning of a trace",
+        TraceBeginning,
+        "earlier_ns fresh_ns proof root_ns service",
+        changes=(KindChange(added={"service": str}),),
+    ),
     kept("open request", OpenRequest, "count newer older since tool trace"),
     kept(
         "settled trace",
@@ -182,11 +187,12 @@ CALL_KINDS: Final = (
     kept(
         "parts of a tree",
         Parts,
-        "hints loose models rung stale",
+        "hints loose models rival roots rung stale",
         made={"below": NoneType},
         changes=(
             KindChange(added={"models": dict, "rung": int}),
             KindChange(added={"stale": dict}, dropped=("loosened",)),
+            KindChange(added={"rival": int, "roots": set}),
         ),
     ),
     kept(

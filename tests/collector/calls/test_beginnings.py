@@ -46,12 +46,14 @@ ANSWER = {
 class Service:
     """A monitor behind a pipeline on default settings, started when the spans begin."""
 
-    def __init__(self, started_ns: int = BASE, *, complete: bool = False) -> None:
+    def __init__(
+        self, started_ns: int = BASE, *, complete: bool = False, **settings: Any
+    ) -> None:
         limits = Limits(history_complete=complete, keep_arguments=True)
         self.monitor = Monitor([SPEC], limits, started_ns=started_ns)
         self.paged: list[str] = []
         self.now = started_ns
-        self.pipeline = Pipeline(self.monitor, Stats(), self._take)
+        self.pipeline = Pipeline(self.monitor, Stats(), self._take, **settings)
 
     def _take(self, verdicts: Sequence[Verdict]) -> None:
         self.paged += [each.tool for each in verdicts if each.kind == "harmful"]
@@ -208,6 +210,98 @@ def test_a_service_that_forgets_proves_nothing_any_more(wire: Wire) -> None:
 
     assert service.paged == []
     assert [each["joined"] for each in service.told()] == [True, False]
+
+
+NAMES = ("session.id", "gen_ai.conversation.id")
+
+
+def _named_above(wire: Wire, turn: int, *, user: str = "s", **web: Any) -> list[Span]:
+    """A turn with a conversation id of its own, below a web request that has the user's session, the better name."""
+    run = {"gen_ai.conversation.id": f"run-{turn}"}
+    at: dict[str, Any] = {"trace": f"turn-{turn}", "attributes": run}
+    begun = 10 * turn
+    agent = {"gen_ai.operation.name": "invoke_agent", **run}
+    return [
+        model(wire, begun + 1, USER, **at),
+        call(wire, "move", begun + 2, **at),
+        wire.span(
+            "agent", agent, id="agent", trace=at["trace"], parent="web",
+            start=begun, end=begun + 3, resource=ROVER,
+        ),
+        wire.span(
+            "POST /chat", {"session.id": user}, id="web", trace=at["trace"], scope="web",
+            start=begun, end=begun + 4, resource=ROVER, **web,
+        ),
+    ]  # fmt: skip
+
+
+def test_a_turn_below_a_better_name_proves_that_the_named_session_is_new(
+    wire: Wire, orders: Orders
+) -> None:
+    """One root names the session better than all below it: what they prove, they prove of that session."""
+    for order in orders(_named_above(wire, 0)):
+        found = Service(session_keys=NAMES).send(*order).one()
+        assert found["session"] == "s"
+        assert (found["joined"], found["harmful"]) == (False, 1), [each.name for each in order]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"id": "other"}, {"id": "other", "attributes": {"session.id": "s"}}],
+    ids=["without a name", "of the same session"],
+)
+def test_a_turn_with_two_roots_proves_nothing_of_a_session_that_one_of_them_names(
+    wire: Wire, orders: Orders, other: dict[str, Any]
+) -> None:
+    """What is below another root may be another session's."""
+    attributes = other.pop("attributes", {})
+    spans = [
+        *_named_above(wire, 0),
+        wire.span("cron", attributes, trace="turn-0", start=2, end=4, resource=ROVER, **other),
+    ]
+    for order in orders(spans):
+        found = Service(session_keys=NAMES).send(*order).one()
+        assert (found["joined"], found["harmful"]) == (True, 0), [each.name for each in order]
+
+
+def test_a_turn_in_which_two_sessions_have_equally_good_names_proves_nothing(
+    wire: Wire, orders: Orders
+) -> None:
+    """A span below the root names another session on the same rung: its calls are that session's."""
+    spans = _named_above(wire, 0)
+    spans[2] = wire.span(
+        "agent", {"session.id": "t"}, id="agent", trace="turn-0", parent="web",
+        start=0, end=3, resource=ROVER,
+    )  # fmt: skip
+    for order in orders(spans):
+        found = Service(session_keys=NAMES).send(*order).told()
+        assert [(each["joined"], each["harmful"]) for each in found] == [(True, 0)]
+
+
+@pytest.mark.parametrize(
+    "keys", [NAMES, ("session.id",)], ids=["a better name", "the only name"]
+)
+def test_a_service_that_forgets_is_known_by_names_that_come_last(
+    wire: Wire, keys: Sequence[str]
+) -> None:
+    """Each turn looks like a first one until its root names the session, which has made calls before."""
+    service = Service(session_keys=keys)
+    for turn, user in enumerate(("s", "s", "other")):
+        service.send(*_named_above(wire, turn, user=user))
+
+    assert [each["joined"] for each in service.told()] == [True, False]
+
+
+def test_a_turn_below_a_better_name_resumes_what_its_session_lacks(wire: Wire) -> None:
+    """Long after the start, a model is given results of calls that the session named above has not made."""
+    hour = 3600 * SECOND
+    spans = _named_above(wire, 0)
+    spans[0] = model(
+        wire, 1, USER, ANSWER, trace="turn-0", attributes={"gen_ai.conversation.id": "run-0"}
+    )
+    found = Service(BASE - hour, session_keys=NAMES).send(*spans).one()
+
+    assert (found["session"], found["harmful"], found["unless"]) == ("s", 0, ["resumed"])
 
 
 def _adk(wire: Wire, *, contents: bool = True) -> list[Span]:

@@ -96,6 +96,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("told_twice + mcp_calls", 760_838),
         # Tools of a server have spans; one that is asked for has none, and its results are not on the wire.
         ("mcp_round_trips + client_tool_unanswered", 156_236),
+        # A trace whose root names its session better than its other spans proves that this one is new.
+        ("better_name_above + started_just_before_first_requests", 755_228),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:
