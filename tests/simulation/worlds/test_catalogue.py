@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.simulation.worlds.catalogue import FAULTS
+from tests.simulation.worlds.emitters import CALL_IDS
 from tests.simulation.worlds.fault import Hides
 from tests.simulation.worlds.play import plans
+from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.world import World, build
 
 WORLDS = 20
@@ -30,3 +34,25 @@ def test_conversations_that_share_a_browser_are_named_by_their_own_ids() -> None
         assert world.session_keys is None
         for span in world.tool_spans():
             assert span.get("gen_ai.conversation.id") == span.conversation
+
+
+@pytest.mark.parametrize(
+    "again", ["executed_twice", "made_again", "equal_calls_without_parents"]
+)
+@pytest.mark.parametrize("ids", ["ids_by_turn", "ids_by_answer", "one_id_for_an_answer"])
+def test_executions_of_one_request_have_its_id(again: str, ids: str) -> None:
+    """However a model names its requests, whoever executes one of them once more writes the same id."""
+    most = 0
+    for world in _worlds(again, ids):
+        executions: dict[tuple[str, str], list[str]] = {}
+        for span in world.tool_spans():
+            request = span.conversation, span.calls[0].id
+            executions.setdefault(request, []).append(_id(span))
+        most = max(most, *map(len, executions.values()))
+        assert all(len(set(found)) == 1 for found in executions.values())
+    assert most > 1
+
+
+def _id(span: Span) -> str:
+    [found] = [value for key, value in span.attributes if key in CALL_IDS]
+    return str(found)

@@ -73,6 +73,12 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "id_on_parents_soon + better_name_above",
         "better_name_above + equal_calls_without_parents",
     ),
+    "no model's answer tells that calls below agents' spans of their own were asked for at once: those that overlap are where their starts say": (
+        "executed_twice + no_model_spans",
+        "executed_twice + ids_by_turn",
+        "executed_twice + ids_by_answer",
+        "executed_twice + one_id_for_an_answer",
+    ),
     "undecidable: `chained` takes spans from below those that tell of the same call": (
         "mcp_calls + chained",
         "mcp_calls + chained_without_models",
@@ -123,13 +129,10 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
     ),
-    "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (ids that count, times of further executions, parents that are calls)": (
+    "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (times of further executions, parents that are calls)": (
         "lost_with_parents + executed_twice",
         "lost_with_parents + made_again",
         "lost_with_parents + repeats_below_one_call",
-        "lost_with_parents + ids_by_turn",
-        "lost_with_parents + ids_by_answer",
-        "lost_with_parents + one_id_for_an_answer",
         "lost_with_parents + chained_without_models",
         "lost_with_parents + calls_within_calls",
         "clock_set_back + client_tool_unanswered",

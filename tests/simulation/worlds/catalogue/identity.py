@@ -127,18 +127,13 @@ def _name(span: Span, id_: str) -> None:
     span.attributes = [(k, id_ if k in CALL_IDS else v) for k, v in span.attributes]
 
 
-@fault("B9", Stage.SPANS, Hides.ORDER, models=False)
+@fault("B9", Stage.RUN, Hides.ORDER, models=False)
 def ids_by_turn(world: World, random: Chance) -> None:
     """Call ids are numbered anew in each turn (local models): equal ids are different calls."""
     for conversation in world.conversations:
         for turn in conversation.turns:
-            numbers = {
-                c.number: n for n, c in enumerate(c for a in turn.answers for c in a.calls)
-            }
-            for span in world.tool_spans():
-                number = numbers.get(span.calls[0].number)
-                if number is not None:
-                    _name(span, f"call_{number}")
+            for number, call in enumerate(c for a in turn.answers for c in a.calls):
+                call.id = f"call_{number}"
 
 
 @fault("B9", Stage.SPANS, Hides.ORDER)
@@ -265,25 +260,22 @@ def told_again_with_a_later_start(world: World, random: Chance) -> None:
         world.spans.append(early)
 
 
-@fault("open-webui#28305", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
+@fault("open-webui#28305", Stage.RUN, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
 def ids_by_answer(world: World, random: Chance) -> None:
     """Call ids are the tool's name and its place in the answer (Kimi)."""
     for conversation in world.conversations:
         for answer in conversation.answers():
-            places = {call.number: place for place, call in enumerate(answer.calls)}
-            for span in world.tool_spans():
-                if span.calls[0].number in places:
-                    _name(span, f"{span.calls[0].tool}:{places[span.calls[0].number]}")
+            for place, call in enumerate(answer.calls):
+                call.id = f"{call.tool}:{place}"
 
 
-@fault("oh-my-pi#2055", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
+@fault("oh-my-pi#2055", Stage.RUN, Hides.ORDER, dialects=WITH_CALL_IDS, models=False)
 def one_id_for_an_answer(world: World, random: Chance) -> None:
     """All calls of one answer have one id."""
     for conversation in world.conversations:
         for answer in conversation.answers():
-            for span in world.tool_spans():
-                if span.calls[0] in answer.calls:
-                    _name(span, answer.calls[0].id)
+            for call in answer.calls:
+                call.id = answer.calls[0].id
 
 
 @fault("litellm#10588", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
