@@ -36,6 +36,20 @@ def test_conversations_that_share_a_browser_are_named_by_their_own_ids() -> None
             assert span.get("gen_ai.conversation.id") == span.conversation
 
 
+@pytest.mark.parametrize("silent", ["parallel_tools_without_spans", "client_tool"])
+def test_a_call_that_no_process_heard_of_in_full_is_gone(silent: str) -> None:
+    """Of a call without a span, one process has the request, and the next one the result; all else is asked for."""
+    gone = 0
+    for world in _worlds("restarted_and_retried", silent):
+        spans = {call.number for span in world.tool_spans() for call in span.calls}
+        assert not world.gone & spans
+        for span in world.spans:
+            if span.role == "model" and span.sent >= world.started[-1]:
+                assert not world.gone & {call.number for call in span.calls}
+        gone += len(world.gone)
+    assert gone
+
+
 @pytest.mark.parametrize(
     "again", ["executed_twice", "made_again", "equal_calls_without_parents"]
 )

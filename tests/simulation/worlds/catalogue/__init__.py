@@ -13,7 +13,8 @@ It was written without reading the code that it tests. It assumes, beside what d
   window (10 s) may contradict a final count.
 - Harm is told by a possible harm, by any reason of `offrails_coverage_total` but `duplicate`, `no_dialect`,
   `control` and `arguments_late`, or by a counter of `service.TELLING`.
-- Harm of a call of which nothing arrives is not asked for. Of executions with one id, a model is given one result: those without spans are
+- Harm of a call of which nothing arrives is not asked for, nor that of one without a span of which one process hears the request,
+  and the next one, without a journal, the result. Of executions with one id, a model is given one result: those without spans are
   no part of the truth. So is a lost call that another call's tool made.
 - Of spans that are written twice, both tell of the same requests to a server. Of two servers, each has some of the tools.
 - A clock that is set back by less than the window looks like spans that come late: that is not asked for.
@@ -103,7 +104,10 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "while its own request has not arrived, a span of a tool is taken for that of an earlier request": (
         "lost_and_answered + delayed",
     ),
-    "the request to a model that holds a result is lost: that its call was made, or has failed, is not known": (
+    "the request to a model that asks for a call, or that holds its result, is lost: that it was made, or has failed, is not known": (
+        "started_in_mid_session + parallel_tools_without_spans",
+        "restarted_and_lost + parallel_tools_without_spans",
+        "down_and_lost + parallel_tools_without_spans",
         "started_in_mid_session + client_tool",
         "restarted_and_lost + client_tool",
         "down_and_lost + client_tool",

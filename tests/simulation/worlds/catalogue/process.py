@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import Hides, Stage, fault
 from tests.simulation.worlds.world import World
@@ -49,6 +51,7 @@ def restarted_and_lost(world: World, random: Chance) -> None:
     ended = begun + random.choice([0.1, 0.8, 5.0])
     world.started.append(ended)
     _lose_before(world, begun, ended)
+    _forget_what_no_process_heard(world, ended)
 
 
 @fault("B4", Stage.PROCESS, Hides.ORDER)
@@ -61,6 +64,24 @@ def restarted_and_retried(world: World, random: Chance) -> None:
     for span in world.spans:
         if begun <= span.sent < ended:
             span.sent = ended + random.uniform(0, 3)
+    _forget_what_no_process_heard(world, ended)
+
+
+def _forget_what_no_process_heard(world: World, restarted: float) -> None:
+    """Of a call without a span, a request and its result tell: one process heard the one, and without a journal another the other.
+
+    The first knows of no call that was made; to the second it is one of those that were judged before the start.
+    """
+    told = {call.number for span in world.tool_spans() for call in span.calls}
+    for conversation in world.conversations:
+        models = [
+            span
+            for span in world.spans
+            if span.role == "model" and span.conversation == conversation.id
+        ]
+        for asks, gives in pairwise(sorted(models, key=lambda span: span.start)):
+            if asks.sent < restarted <= gives.sent:
+                world.gone |= {call.number for call in asks.calls} - told
 
 
 @fault("B5", Stage.PROCESS, Hides.ORDER)
