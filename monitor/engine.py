@@ -69,7 +69,7 @@ class Monitor:
         facts = self._facts = SessionFacts(state)
         lifecycle = self._lifecycle = Lifecycle(state, facts)
         self._specs = SpecsInUse(state)
-        self.gaps = Gaps(state, facts)
+        self.gaps = Gaps(state, facts, lifecycle)
         """Gaps in what was seen."""
         self.corrections = Corrections(state, facts, lifecycle)
         """What becomes known late of calls and sessions."""

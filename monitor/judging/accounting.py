@@ -8,8 +8,8 @@ Invariants:
 
 - The sums of a pair are those of the shares of its live judgements. `leave` subtracts exactly what
   the judgement last added.
-- Final counters count only final verdicts. They never fall, and do not depend on the order of arrival
-  within the window.
+- Final counters count only final verdicts, each call once. They never fall, and do not depend on the order of
+  arrival within the window.
 - An ended session enters the final scores once, even if it is reopened.
 
 Example: a session's HarmRate rises from 0 to 0.5. The pair subtracts the share with 0 and adds the

@@ -1,4 +1,8 @@
-"""Tells of changed verdicts: counts them, words them, and adds the harms that are only possible."""
+"""Tells of changed verdicts: counts them, words them, and adds the harms that are only possible.
+
+A harm that was only possible when its verdict became final may turn out to be certain later: a doubt ends. Its verdict is
+open again then, and becomes final when the session is looked at next, so that the final counters have the harm, too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Sequence
 from monitor.judging.judging_state import JudgingState
 from monitor.records import Verdict
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.step_marks import VerdictChange
+from monitor.session.judgement.step_marks import VerdictChange, reopen
 from monitor.session.session import Session
 
 __all__ = ["ChangeReports"]
@@ -25,6 +29,7 @@ class ChangeReports:
     ) -> list[Verdict]:
         """Counts changes of a judgement, and words them."""
         self._accounting.count(judgement, changes)
+        reopen(judgement.log, changes)
         self._accounting.alarms.compare(session, judgement)
         verdicts = [self._accounting.verdict(session, judgement, each) for each in changes]
         if judgement.suspicious:

@@ -216,6 +216,8 @@ class Corrections:
         if session is None:
             return []
         verdicts = self._sights.doubt(session, Cause.EARLIER_TURN, holds=doubted)
+        if verdicts and not session.queued:
+            self._lifecycle.queue(session, session.touched_ns)
         if self._state.news:
             verdicts = self._state.with_news(verdicts)
         self._facts.reconsider(session, session.touched_ns)
@@ -233,6 +235,8 @@ class Corrections:
         if session is None:
             return []
         verdicts = self._sights.prove(session, proof)
+        if verdicts and not session.queued:
+            self._lifecycle.queue(session, session.touched_ns)
         if self._state.news:
             verdicts = self._state.with_news(verdicts)
         self._facts.reconsider(session, session.touched_ns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from monitor.live.lifecycle import Lifecycle
 from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
 from monitor.visibility.cause import Cause
@@ -19,9 +20,10 @@ STALE_AT_ONCE: Final = 2_000
 class Gaps:
     """The gaps in what a monitor sees."""
 
-    def __init__(self, state: MonitorState, facts: SessionFacts) -> None:
+    def __init__(self, state: MonitorState, facts: SessionFacts, lifecycle: Lifecycle) -> None:
         self._state = state
         self._facts = facts
+        self._lifecycle = lifecycle
         self._limits = state.limits
         self._table = state.table
         self._judging = state.judging_state
@@ -85,5 +87,8 @@ class Gaps:
         for key in now:
             session = self._table.live(key)
             if session is not None and session.ledger_version != version:
-                self._state.news += self._sights.follow(session)
+                news = self._sights.follow(session)
+                if news and not session.queued:
+                    self._lifecycle.queue(session, session.touched_ns)
+                self._state.news += news
                 self._facts.reconsider(session, session.touched_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
@@ -69,6 +70,89 @@ def test_a_skipped_step_is_possible_harm() -> None:
     step = found["steps"][0]
     assert (step["possible"], step["possible_reason"]) == (True, "out_of_order")
     assert step["possible_skipped"] == ["a"]
+
+
+def final_harms(monitor: Monitor) -> int:
+    """What the final counters have."""
+    return sum(pair.final.total() for pair in monitor.totals.pairs.values())
+
+
+PROVEN = Proof(START, b"t" * 16, holds=True)
+REFUSED = Gap(Cause.REFUSED, START, START + SECOND)
+
+
+def _resend(monitor: Monitor, *, lifted: bool) -> None:
+    (monitor.gaps.lift if lifted else monitor.gaps.note)(REFUSED)
+    monitor.gaps.look_again()
+
+
+DOUBTS: dict[str, tuple[Callable[[Monitor], object], Callable[[Monitor], object]]] = {
+    "a proof": (
+        lambda monitor: monitor.corrections.prove(made(2, "b").session, PROVEN),
+        lambda monitor: monitor.corrections.prove(
+            made(2, "b").session, Proof(START, b"t" * 16, holds=False)
+        ),
+    ),
+    "a gap": (
+        lambda monitor: _resend(monitor, lifted=True),
+        lambda monitor: _resend(monitor, lifted=False),
+    ),
+}
+"""What makes a harm certain, and what takes that back."""
+
+
+@pytest.mark.parametrize("how", DOUBTS)
+def test_a_harm_that_becomes_certain_late_is_counted_then(how: str) -> None:
+    """Its verdict was final as a possible harm: once the doubt ends, it is in the final counters, too, and once."""
+    monitor, (ends, begins) = _doubting(how), DOUBTS[how]
+    now = made(2, "b").end_ns + 11 * SECOND
+    monitor.tick(now)
+    assert final_harms(monitor) == 0
+    ends(monitor)
+    monitor.tick(now + 11 * SECOND)
+    assert final_harms(monitor) == 1
+    begins(monitor)
+    monitor.tick(now + 22 * SECOND)
+    ends(monitor)
+    monitor.tick(now + 33 * SECOND)
+    monitor.close(now + 34 * SECOND)
+    assert final_harms(monitor) == 1
+
+
+@pytest.mark.parametrize("how", DOUBTS)
+def test_a_harm_that_was_certain_for_a_moment_is_not_counted(how: str) -> None:
+    """The counters take it when the session is looked at, and it is only possible again by then."""
+    monitor, (ends, begins) = _doubting(how), DOUBTS[how]
+    now = made(2, "b").end_ns + 11 * SECOND
+    monitor.tick(now)
+    ends(monitor)
+    begins(monitor)
+    monitor.close(now + 11 * SECOND)
+    assert final_harms(monitor) == 0
+
+
+def _doubting(how: str) -> Monitor:
+    """A monitor with a call that is harmful unless something before it is missing."""
+    if how == "a proof":
+        monitor = young(TASK)
+    else:
+        monitor = Monitor(specs(TASK), Limits(history_complete=True))
+        monitor.gaps.note(REFUSED)
+    monitor.observe(made(2, "b"), made(2, "b").end_ns)
+    return monitor
+
+
+def test_a_late_call_changes_no_final_counter() -> None:
+    """A call that comes after the window makes an earlier one harmful: the judgement has it, the counters do not."""
+    monitor = Monitor(specs(TASK), Limits(history_complete=True))
+    for number, tool in ((1, "a"), (3, "b")):
+        monitor.observe(made(number, tool), made(number, tool).end_ns)
+    now = made(3, "b").end_ns + 11 * SECOND
+    monitor.tick(now)
+    late = monitor.observe(made(2, "b"), now)
+    assert (made(3, "b").span_id, Kind.HARMFUL) in [(each.span_id, each.kind) for each in late]
+    monitor.tick(now + 11 * SECOND)
+    assert final_harms(monitor) == 0
 
 
 def test_a_call_is_reported_once() -> None:

@@ -9,7 +9,7 @@ replay reports only what differs.
 | 4 | `SUSPECTED`: the step was reported as possibly harmful once |
 | 5 | `POSSIBLE`: the step is reported as possibly harmful now |
 | 6 | `RAISED`: the step was reported as harmful once |
-| 7 | `FINAL`: the verdict was counted as final |
+| 7 | `FINAL`: the verdict was counted as final, and is not [open again](`reopen`) |
 
 Example: a call is harmful, then a late call makes it progress, then another late call makes it
 harmful again. The first `VerdictChange` has `raised`, the third does not, so the call is counted once.
@@ -17,6 +17,7 @@ harmful again. The first `VerdictChange` has `raised`, the third does not, so th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Position
@@ -36,6 +37,7 @@ __all__ = [
     "changes_of",
     "is_alarming",
     "is_final",
+    "reopen",
 ]
 
 CODE: Final = 0x0F
@@ -96,6 +98,14 @@ def changes_of(log: SessionLog, steps: list[JudgedStep]) -> list[VerdictChange]:
     if len(changes) > 1:
         changes.sort(key=_news_first)
     return changes
+
+
+def reopen(log: SessionLog, changes: Sequence[VerdictChange]) -> None:
+    """Takes back that steps are final which had been possibly harmful, and are harmful now for the first time."""
+    for change in changes:
+        mark = log.mark(change.place)
+        if change.final and change.raised and mark & SUSPECTED:
+            log.set_mark(change.place, mark & ~FINAL)
 
 
 def is_final(mark: int) -> bool:

@@ -18,6 +18,7 @@ from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor
 from monitor.visibility.cause import Cause
 from tests.collector.conftest import BASE, SECOND, Wire
+from tests.monitor.test_engine import specs
 
 CONVERSATION = "gen_ai.conversation.id"
 NOW = BASE + 3600 * SECOND
@@ -84,6 +85,33 @@ def test_a_call_is_doubted_until_the_spans_above_it_are_there(wire: Wire) -> Non
                 named = spans[2] in order[: number + 1]
                 assert service.doubted() == (set() if named else {"move"})
         assert service.calls() == {"move": ("s1", False)}
+
+
+ORDER = """
+id: order
+kind: policy
+alphabet: {check: {tool: check}, pay: {tool: pay}}
+constraints: [{precedence: [check, pay]}]
+"""
+
+
+@pytest.mark.parametrize("conversation", ["", "s1"])
+@pytest.mark.parametrize("tools", [("pay",), ("check", "pay")])
+def test_harm_below_a_long_run_is_in_the_final_counters(
+    conversation: str, tools: tuple[str, ...], wire: Wire
+) -> None:
+    """The agent's span comes when its run ends, long after the verdict on its call was final: the harm counts then."""
+    service = Service(started_ns=1)
+    service.monitor.use(specs(ORDER))
+    for number, tool in enumerate(tools, 1):
+        service.send(wire.tool(tool, parent="run", start=2 * number, end=2 * number + 1))
+    agent = _agent(wire, "run", conversation, start=0, end=9)
+    service.monitor.tick(NOW + 15 * SECOND)
+    pairs = service.monitor.totals.pairs
+    assert sum(pair.final.total() for pair in pairs.values()) == 0
+    service.send(agent, now=NOW + 15 * SECOND)
+    service.monitor.tick(NOW + 26 * SECOND)
+    assert sum(pair.final.total() for pair in pairs.values()) == (tools == ("pay",))
 
 
 def test_a_span_beside_a_call_names_its_conversation(wire: Wire) -> None:
