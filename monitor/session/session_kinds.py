@@ -307,7 +307,12 @@ SESSION_KINDS: Final = (
     kept("evidence", Evidence),
     kept("departure", Departure),
     kept("divergence", Divergence, "step kind write node"),
-    kept("gap", Gap, "cause since_ns until_ns tool namespace service agent received_ns"),
+    kept(
+        "gap",
+        Gap,
+        "cause since_ns until_ns tool namespace service agent received_ns told_ns",
+        changes=(KindChange(added={"told_ns": int}),),
+    ),
     kept("sight", Sight, "sure maybe since_ns until_ns received_ns told causes"),
     kept("window of a gap", Window, "since_ns until_ns tool received_ns"),
     kept("cause", Cause),

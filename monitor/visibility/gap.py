@@ -37,16 +37,20 @@ class Gap(NamedTuple):
     """The agent of that service; "" for all."""
     received_ns: int = 0
     """Calls that were received up to then are judged as they were: their verdicts were final. To the millisecond."""
+    told_ns: int = 0
+    """When it was told, by our clock, if its times are those of a sender whose clock may be far behind; else 0."""
 
     def shifted(self, by: int) -> Gap:
         """The same gap by a clock that was set by so many nanoseconds."""
         since_ns = self.since_ns + by if self.since_ns else 0
         until_ns = self.until_ns + by if self.until_ns != EVER else EVER
         received_ns = self.received_ns + by if self.received_ns else 0
+        told_ns = self.told_ns + by if self.told_ns else 0
         return self._replace(
             since_ns=max(since_ns, 0),
             until_ns=max(until_ns, 0),
             received_ns=max(received_ns, 0),
+            told_ns=max(told_ns, 0),
         )
 
     def and_(self, other: Gap) -> Gap:
@@ -60,6 +64,7 @@ class Gap(NamedTuple):
             self.service if self.service == other.service else "",
             self.agent if self.agent == other.agent else "",
             min(self.received_ns, other.received_ns),
+            max(self.told_ns, other.told_ns),
         )
 
 

@@ -78,7 +78,7 @@ class Ledger:
 
     def is_over(self, gap: Gap) -> bool:
         """True if the gap reaches no session that is first seen from now on."""
-        return gap.until_ns + self._linger_ns < self._forgotten_ns
+        return max(gap.until_ns, gap.told_ns) + self._linger_ns < self._forgotten_ns
 
     def stands(self, gap: Gap) -> bool:
         """True if a gap that once reached a session was not taken back since."""
@@ -91,13 +91,15 @@ class Ledger:
         return [
             each
             for each in gaps
-            if each in known or each.until_ns < over_ns or each.cause in OF_ONE_SESSION
+            if each in known
+            or (each.until_ns < over_ns and each.told_ns < over_ns)
+            or each.cause in OF_ONE_SESSION
         ]
 
     def covers(self, now: int) -> bool:
         """True if a session that is first seen now may have begun in a gap or before it."""
         for gap in self._gaps:  # noqa: SIM110 - `any` makes a generator
-            if gap.until_ns + self._linger_ns > now:
+            if max(gap.until_ns, gap.told_ns) + self._linger_ns > now:
                 return True
         return False
 
@@ -123,7 +125,9 @@ class Ledger:
         # Gaps of one sender often come one after the other: each is asked for once.
         outer, service, is_mine = None, "", True
         for gap in self._gaps:
-            if gap.until_ns < since_ns or (gap.agent and gap.agent != agent):
+            if gap.until_ns < since_ns and gap.told_ns < since_ns:
+                continue
+            if gap.agent and gap.agent != agent:
                 continue
             if gap.service != service or gap.namespace != outer:
                 outer, service = gap.namespace, gap.service

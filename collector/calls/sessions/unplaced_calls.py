@@ -13,6 +13,9 @@ orphan whose conversation is never known counts for as long as a session of its 
 A call whose times cannot be right may have been made at any time in the window before its receipt: it is among the
 orphans of its receipt, and the gap reaches back so far.
 
+By the clock of their sender, orphans may be hours old. The gap has their times, and says when they came: so long it concerns
+sessions that begin.
+
 Example: `look_up` arrives, whose agent's span is missing: calls of `look_up` may be missing in all conversations of the
 service from its start on. So `pay` without `look_up` is possible harm in another one. The agent's span arrives, and
 names yet another conversation: the gap is lifted, and `pay` is harmful for certain.
@@ -43,6 +46,9 @@ SLOT_NS: Final = 10 * SECOND
 SLOTS_MAX: Final = 8
 """Gaps for one tool of one service; beyond it, the two oldest are one."""
 
+LATE_NS: Final = 60 * SECOND
+"""Orphans that come later than this behind the end of their gap may be of a clock that is behind: the gap says when they came."""
+
 CALLS_MAX: Final = 8_192
 """Orphans that may still find their conversations; beyond it, the oldest is taken for one that does not."""
 
@@ -59,7 +65,17 @@ _Key = tuple[str | None, str, str]
 class _Place:
     """Orphans that one gap stands for: those of one tool of one service that begin in a time span."""
 
-    __slots__ = ("begin_ns", "calls", "end_ns", "gap", "lost", "namespace", "service", "tool")
+    __slots__ = (
+        "begin_ns",
+        "calls",
+        "end_ns",
+        "gap",
+        "lost",
+        "namespace",
+        "service",
+        "told_ns",
+        "tool",
+    )
 
     def __init__(self, key: _Key, start_ns: int) -> None:
         self.namespace, self.service, self.tool = key
@@ -70,6 +86,8 @@ class _Place:
         self.lost: tuple[int, int] | None = None
         """First and last start of those beyond the bound."""
         self.gap: Gap | None = None
+        self.told_ns = 0
+        """When its orphans came, to a minute, where that is long behind their times; else 0."""
 
     @property
     def key(self) -> _Key:
@@ -83,12 +101,23 @@ class _Place:
         """Stands for the orphans of another place, too."""
         self.end_ns = later.end_ns
         self.calls |= later.calls
+        self.told_ns = max(self.told_ns, later.told_ns)
         for start_ns in later.lost or ():
             self.lose(start_ns)
 
     def covers(self, start_ns: int) -> bool:
-        """True if the gap that the monitor knows reaches a call's start."""
-        return self.gap is not None and self.gap.since_ns <= start_ns <= self.gap.until_ns
+        """True if the gap that the monitor knows reaches a call's start, and says when it came."""
+        gap = self.gap
+        return (
+            gap is not None
+            and gap.since_ns <= start_ns <= gap.until_ns
+            and gap.told_ns == self.told_ns
+        )
+
+    def hear(self, now: int) -> None:
+        """An orphan has come."""
+        if now - max(self.end_ns, self.told_ns) > LATE_NS:
+            self.told_ns = now
 
     def lose(self, start_ns: int) -> None:
         """An orphan is taken for one that finds no conversation."""
@@ -107,6 +136,7 @@ class _Place:
             self.tool,
             self.namespace,
             self.service,
+            told_ns=self.told_ns,
         )
 
 
@@ -154,6 +184,7 @@ class UnplacedCalls:
             place = self._place(requester, call.outer.tool, start_ns)
             self._of[call] = now, place
         place.calls[call] = since_ns
+        place.hear(now)
         if not place.covers(since_ns):
             self._note(place)
 
@@ -184,7 +215,7 @@ class UnplacedCalls:
                 self._drop(place)
 
     def _review(self, place: _Place, now: int) -> None:
-        if place.lost is not None and place.lost[1] + self._idle_ns < now:
+        if place.lost is not None and max(place.lost[1], place.told_ns) + self._idle_ns < now:
             place.lost = None
         wanted, gap = place.wanted(), place.gap
         if wanted is None or gap is None or (wanted != gap and now >= place.end_ns):

@@ -112,7 +112,8 @@ CALL_KINDS: Final = (
     kept(
         "place of unplaced calls",
         _Place,
-        "begin_ns calls end_ns gap lost namespace service tool",
+        "begin_ns calls end_ns gap lost namespace service told_ns tool",
+        changes=(KindChange(added={"told_ns": int}),),
     ),
     kept("duplicate filter", DuplicateFilter, "_parts", left="_bound _period_ns _taken_max"),
     kept("part of a duplicate filter", _Part, "old since young"),

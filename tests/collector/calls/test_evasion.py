@@ -11,6 +11,7 @@ from collector.config.sources import load
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Cause
+from tests.collector.conftest import BASE, SECOND
 
 POLICY = """
 id: no_delete
@@ -247,6 +248,7 @@ def test_siblings_of_one_instrumentation_with_one_id_are_two(
     turn = wire.span("turn", {}, id="turn", start=0, end=5, resource=ROVER)
     for order in permutations((*spans, turn)):
         made = bench([spec(POLICY)]).send(*order)
+        made.monitor.tick(BASE + 3600 * SECOND)
         assert (len(made.steps()), harms(made)) == (2, 1)
     assert len(bench().send(*spans, *spans).steps()) == 2
 

@@ -191,6 +191,7 @@ def test_under_strict_a_call_without_a_span_overlaps_those_it_was_asked_for_with
         _root(wire),
     ]
     found = bench([_spec(STRICT)]).send(*spans)
+    found.monitor.tick(BASE + 3600 * SECOND)
     assert sum(each["harmful"] for each in found.monitor.judgements()) == 1
 
 
@@ -527,7 +528,8 @@ def test_a_call_of_one_silent_tool_has_failed_if_its_result_says_so(
     """`check` leaves no span and fails: so `pay` comes without it."""
     spans = _run(wire)
     spans[3], spans[5] = _told_failed(spans[3], "c2"), _told_failed(spans[5], "c2")
-    found = bench([_spec()]).send(*spans)
+    found = bench([_spec()]).send(*spans, _root(wire))
+    found.monitor.tick(BASE + 3600 * SECOND)
     assert [(step["tool"], step["kind"]) for step in found.steps()] == [
         ("look_up", "progress"),
         ("check", "self_loop"),

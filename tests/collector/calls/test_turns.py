@@ -13,7 +13,7 @@ from collector.decode.span import Span
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, load_spec
 from monitor.records import Verdict
-from tests.collector.conftest import Orders
+from tests.collector.conftest import BASE, Orders
 
 SECOND = 1_000_000_000
 SPEC = load_spec(Path(__file__).parents[3] / "dfa_specs" / "farm_rover.yaml")
@@ -31,8 +31,8 @@ class Service:
     """A monitor behind a pipeline that was started long ago."""
 
     def __init__(self, *, history_complete: bool = False) -> None:
-        limits = Limits(idle_ns=1, history_complete=history_complete)
-        self.monitor = Monitor([SPEC], limits)
+        limits = Limits(history_complete=history_complete)
+        self.monitor = Monitor([SPEC], limits, started_ns=1)
         self.paged: list[Verdict] = []
         self.pipeline = Pipeline(self.monitor, Stats(), self._take)
 
@@ -42,11 +42,12 @@ class Service:
     def send(self, *spans: Span) -> Service:
         """Sends each span in a request of its own."""
         for span in spans:
-            self.pipeline.consume([span], span.end_ns + 3600 * SECOND, "test")
+            self.pipeline.consume([span], BASE + 3600 * SECOND, "test")
         return self
 
     def told(self) -> list[dict[str, Any]]:
         """The judgements, without what tells of the arrival."""
+        self.monitor.tick(BASE + 3601 * SECOND)
         return [
             {key: value for key, value in each.items() if key not in ("coverage", "updated_ns")}
             for each in self.monitor.judgements()

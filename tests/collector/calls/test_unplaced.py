@@ -218,6 +218,23 @@ def test_gaps_are_bounded(
     assert found == {("", "a", "t0"), ("", "a", ""), (None, "", "")}
 
 
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_call_of_a_clock_that_is_hours_behind_may_be_missing(
+    service: Service, wire: Wire, placed: bool
+) -> None:
+    """Its times are older than sessions live; the sessions of its service have the same clock, and go on until its conversation is known."""
+    service.now = NOW + 7200 * SECOND
+    service.send(*_turn(wire, "look_up", 55, "s1"))
+    check, its_agent = _turn(wire, "check", 57, "s2")
+    service.send(check).wait(2 * SECOND)
+    service.send(*_turn(wire, "pay", 58, "s1")).wait(2 * SECOND)
+    assert service.harms("s1") == [("pay", "possible")]
+
+    if placed:
+        service.send(its_agent).wait(2 * SECOND)
+    assert service.harms("s1") == [("pay", "certain" if placed else "possible")]
+
+
 def _without_times(span: Span) -> Span:
     span.start_ns = span.end_ns = 0
     return span

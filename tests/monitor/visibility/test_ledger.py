@@ -35,6 +35,23 @@ def test_a_gap_reaches_the_sessions_that_agree_with_all_that_it_names() -> None:
     assert reaching(ledger, 15, namespace="m") == [everybody]
 
 
+def test_a_gap_of_a_clock_that_is_behind_lasts_from_when_it_was_told() -> None:
+    """By its times it is over; sessions of that clock begin now, and it can be taken back from them."""
+    ledger = Ledger(LINGER)
+    behind = Gap(Cause.UNPLACED, 10, 20, told_ns=1_000)
+    ledger.note(behind)
+    ledger.note(Gap(Cause.UNPLACED, 10, 20))
+    ledger.forget(1_050)
+
+    assert list(ledger) == reaching(ledger, 1_040) == [behind]
+    ledger.lift(behind)
+    assert ledger.standing([behind]) == []
+    ledger.note(behind)
+    ledger.forget(1_101)
+    assert ledger.standing([behind]) == [behind]
+    assert not list(ledger)
+
+
 def test_a_service_with_many_gaps_is_asked_for_once() -> None:
     """Orphans leave a gap for each tool and each ten seconds of their service, and each call looks at all of them."""
     ledger, asked = Ledger(LINGER), list[str]()
