@@ -18,6 +18,7 @@ __all__ = [
     "STATES_MAX",
     "count_golden",
     "dead_states",
+    "forget_ways",
     "golden_lengths",
     "golden_paths",
     "progress_cycles",
@@ -127,6 +128,12 @@ def _reachable_symbols(key: _Same, state: int) -> frozenset[int]:
     if ahead is None:
         return frozenset(range(len(machine.symbols)))
     return frozenset(symbol for reached in ahead for symbol in machine.defined(reached))
+
+
+def forget_ways() -> None:
+    """Drops what these searches have found: other machines are in use, and what was found holds the old ones."""
+    _shortest_way.cache_clear()
+    _reachable_symbols.cache_clear()
 
 
 # --- shape ------------------------------------------------------------------------------------

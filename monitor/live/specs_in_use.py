@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from monitor.automaton.paths import forget_ways
 from monitor.live.monitor_state import MonitorState
 from monitor.session.spec_binding import SpecBinder
 from monitor.spec.acceptance import day_of, expires_ns, in_force
@@ -37,6 +38,7 @@ class SpecsInUse:
         if not binder.differs(self._judging.binder):
             return False
         self._judging.use(binder)
+        forget_ways()
         self._reserve()
         self._state.deadline_timer.use(binder.judges.values())
         self.expires_ns = self._next_expiry()

@@ -369,7 +369,9 @@ def test_reloads_during_calls_lose_nothing_and_change_nothing(shop: Shop) -> Non
 def test_many_reloads_take_no_memory(tmp_path: Path) -> None:
     """Over 200 reloads and 20,000 calls, old versions are freed with their last session."""
     (tmp_path / "shop.yaml").write_text(text(GOOD, "1"))
-    limits = Limits(history_complete=True, window_ns=0, idle_ns=200, remember_ns=200)
+    limits = Limits(
+        history_complete=True, window_ns=0, idle_ns=200, remember_ns=200, hold_ns=200
+    )
     shop = Shop(tmp_path, limits=limits)
     verdicts, wrong, objects = asyncio.run(_storm(shop, 200, 20_000))
     assert (verdicts, wrong) == (20_000, 0)
