@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +108,7 @@ def test_what_waits_is_sent_by_the_next_process(tmp_path: Path, durability: str)
                     address = app.addresses["http"]
                     assert await export("http", signal, address, headers={"x-tenant": "farm"})
                 await until(lambda: len(other.got) == 3 and hop.got)
-                await until(lambda: not app.forwarding or not _waits(app, "other"))
+                await confirmed(app, "other")
             sent = {each.path: each.body for each in other.got}
             hop.got.clear()
             gate.is_open = True
@@ -122,8 +121,10 @@ def test_what_waits_is_sent_by_the_next_process(tmp_path: Path, durability: str)
     run(main)
 
 
-def _is_empty(app: App, name: str) -> bool:
-    return not _waits(app, name)
+async def confirmed(app: App, name: str) -> None:
+    """Nothing waits for a next hop, and the journal says so."""
+    await until(lambda: not _waits(app, name))
+    await asyncio.sleep(0)  # confirmations are written in the next turn
 
 
 def _waits(app: App, name: str) -> int:
@@ -142,8 +143,7 @@ def test_what_was_confirmed_is_not_sent_again(tmp_path: Path) -> None:
                     for number in range(25):
                         sent = body_number(100 * round_number + number)
                         assert await post(app, sent, "/v1/logs") == 200
-                    await until(partial(_is_empty, app, "hop"))
-                    await asyncio.sleep(0)  # the confirmation is written in the next turn
+                    await confirmed(app, "hop")
             async with life(tmp_path, named(hop.url, "hop")) as app:
                 assert _waits(app, "hop") == 0
                 found = await metrics(app)
@@ -165,7 +165,7 @@ def test_one_next_hop_has_it_and_the_other_gets_it(tmp_path: Path) -> None:
             async with life(tmp_path, *before) as app:
                 for number in range(10):
                     assert await post(app, body_number(number), "/v1/logs") == 200
-                await until(lambda: not _waits(app, "quick"))
+                await confirmed(app, "quick")
             gate.is_open = True
             after = named(late.url, "late"), named(new.url, "new")
             async with life(tmp_path, *after):
