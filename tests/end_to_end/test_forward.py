@@ -16,11 +16,26 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.end_to_end.service import SPECS, Service, eventually
+from tests.end_to_end.service import SPECS, Service, eventually, request
 from tests.end_to_end.test_kill import GIVE_UP_SECONDS, SENDERS, Killed, Senders
 
 
 class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.connections: set[Any] = set()
+        """Those that are open."""
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self.connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.connections.discard(request)
+
     def handle_error(self, *_: Any) -> None:
         """A process that was killed leaves connections behind."""
 
@@ -36,10 +51,16 @@ class Hop:
         self.free = threading.Event()
         """Answers wait until it is set."""
         self.free.set()
-        self._server = _Server(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = _Server(self._handler())
+        self._address = f"127.0.0.1:{self._server.server_address[1]}"
+        self.url = f"http://{self._address}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def settle(self) -> None:
+        """Waits until what a process that was killed had sent has its answer."""
+        # Connections are accepted in turn: once this one is, no older one waits for that.
+        assert request(self._address, "POST", "/", b"", {"connection": "close"}).status
+        eventually(lambda: not self._server.connections)
 
     def close(self) -> None:
         self.free.set()
@@ -56,9 +77,10 @@ class Hop:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 hop.asked += 1
                 hop.free.wait()
-                if not hop.is_busy:
+                is_busy = hop.is_busy
+                if not is_busy:
                     hop.got.append(body)
-                self.send_response(503 if hop.is_busy else 200)
+                self.send_response(503 if is_busy else 200)
                 self.send_header("content-length", "0")
                 self.end_headers()
 
@@ -200,6 +222,7 @@ def test_a_next_hop_that_was_down_gets_all_after_kills(tmp_path: Path, hop: Hop)
             killed.kill()
         log.send(50)
         killed.service.kill()
+        hop.settle()
         hop.is_busy = False
         killed.kill()
         eventually(lambda: len(hop.got) >= 200, GIVE_UP_SECONDS)
