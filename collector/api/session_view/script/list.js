@@ -26,8 +26,16 @@ async function loadList() {
     const query = listQuery();
     const { page, behind } = state;
     const found = await ask(`api/v1/sessions?${query}`);
-    if (number === asked) showList(found);
-    await follow(found, query, () => number === asked);
+    // A list that is whole on the page stays until the next one is: only a new question's grows.
+    const show = () => {
+      if (number === asked && behind.whole !== page) showList(found);
+      return number === asked;
+    };
+    await follow(found, query, show);
+    if (number === asked) {
+      behind.whole = page;
+      showList(found);
+    }
     if (groupsOf(found.sessions).size >= PAGE_SIZE) behind.cursors.set(page + 1, found.next);
     // An answer that did not come took the page for cut off. The stream, where it lives on, greets only once.
     if (stream?.readyState === EventSource.OPEN) setLive(true);
@@ -38,16 +46,15 @@ async function loadList() {
 }
 
 /** The service looks at so many past sessions for a page, and says where it stopped: the list grows as it looks further. */
-async function follow(found, query, isAsked) {
+async function follow(found, query, show) {
   for (let pages = 0; pages < FOLLOWED_MAX && found.next && !query.has('offset'); pages += 1) {
     const shown = groupsOf(found.sessions).size;
-    if (shown >= PAGE_SIZE || !isAsked()) return;
+    if (shown >= PAGE_SIZE || !show()) return;
     query.set('limit', String(PAGE_SIZE - shown));
     query.set('cursor', found.next);
     const more = await ask(`api/v1/sessions?${query}`);
     found.sessions.push(...more.sessions);
     found.next = more.next;
-    if (isAsked()) showList(found);
   }
 }
 
