@@ -149,7 +149,10 @@ def mcp_calls(world: World, random: Chance) -> None:
 
 
 def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[int]) -> None:
-    """MCP's own spans have no arguments. Of two servers, each has some of the tools."""
+    """MCP's own spans have no arguments. Of two servers, each has some of the tools.
+
+    A server knows what it answers: its span has status error where the result says `isError`, whatever the framework writes.
+    """
     for span, own in random.each(world.tool_spans()):
         if span.scope == _MCP or (
             _has_two_servers(world) and random.of("server", span.calls[0].tool).random() < 0.5
@@ -187,6 +190,8 @@ def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[
             client.status = 0
             if trip + 1 < count:
                 server.status = 0
+            elif call.failed and world.emission.failures == "result":
+                server.status = 2
             world.spans += [client, server]
 
 
