@@ -194,8 +194,7 @@ class Monitor:
         else:
             verdicts = self._binder.bind(session, call.attributes, now)
             verdicts += self._calls.take(session, call, now, quiet=quiet)
-        if not session.queued:
-            self._lifecycle.queue(session, now)
+        self._lifecycle.queue(session, now)
         if self._deadline_timer.busy:
             verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
         if self.state.news:
@@ -465,8 +464,7 @@ class Monitor:
         if self.state.news:
             verdicts = self.state.with_news(verdicts)
         self._facts.reconsider(session, now)
-        if not session.queued:
-            self._lifecycle.queue(session, now)
+        self._lifecycle.queue(session, now)
         return verdicts
 
     # --- what is shown -----------------------------------------------------------------------

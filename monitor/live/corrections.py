@@ -71,8 +71,7 @@ class Corrections:
         verdicts += self._binder.rebind(session, now)
         if self._state.news:
             verdicts = self._state.with_news(verdicts)
-        if not session.queued:
-            self._lifecycle.queue(session, now)
+        self._lifecycle.queue(session, now)
         self._facts.reconsider(session, now)
         if self._judging.shown_bytes:
             self._lifecycle.hold_arguments(session)
@@ -117,7 +116,7 @@ class Corrections:
             if self._table.was_known(new):
                 self._state.resumed += 1
                 self._state.news += self._sights.doubt(moved, Cause.FORGOTTEN)
-            self._lifecycle.queue(moved, now)
+            self._lifecycle.requeue(moved, now)
             mention = self._quiet.pop(new)
             if mention is not None:
                 self._state.news += self._facts.apply_mention(moved, mention, now)
@@ -166,8 +165,7 @@ class Corrections:
             session.note_source(session_from)
         self._facts.learn(session, start_ns, named)
         verdicts = self._binder.bind(session, attributes, now)
-        if not session.queued:
-            self._lifecycle.queue(session, now)
+        self._lifecycle.queue(session, now)
         return self._state.with_news(verdicts) if self._state.news else verdicts
 
     def hear(
@@ -192,7 +190,7 @@ class Corrections:
         known = session.data.texts if session.data is not None else {}
         said = news_of(texts, at_ns, known)
         verdicts = self._facts.hear(session, said)
-        if said and not session.queued:
+        if said:
             self._lifecycle.queue(session, now)  # where it is weighed
         if verdicts:
             self._facts.reconsider(session, now)
@@ -216,7 +214,7 @@ class Corrections:
         if session is None:
             return []
         verdicts = self._sights.doubt(session, Cause.EARLIER_TURN, holds=doubted)
-        if verdicts and not session.queued:
+        if verdicts:
             self._lifecycle.queue(session, session.touched_ns)
         if self._state.news:
             verdicts = self._state.with_news(verdicts)
@@ -235,7 +233,7 @@ class Corrections:
         if session is None:
             return []
         verdicts = self._sights.prove(session, proof)
-        if verdicts and not session.queued:
+        if verdicts:
             self._lifecycle.queue(session, session.touched_ns)
         if self._state.news:
             verdicts = self._state.with_news(verdicts)

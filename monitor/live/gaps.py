@@ -88,7 +88,7 @@ class Gaps:
             session = self._table.live(key)
             if session is not None and session.ledger_version != version:
                 news = self._sights.follow(session)
-                if news and not session.queued:
+                if news:
                     self._lifecycle.queue(session, session.touched_ns)
                 self._state.news += news
                 self._facts.reconsider(session, session.touched_ns)

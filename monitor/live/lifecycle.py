@@ -133,7 +133,12 @@ class Lifecycle:
         self.evict(session, now)
 
     def queue(self, session: Session, now: int) -> None:
-        """The session is looked at again when its verdicts may be final."""
+        """The session is looked at again when its verdicts may be final, unless it is to be already."""
+        if not session.queued:
+            self.requeue(session, now)
+
+    def requeue(self, session: Session, now: int) -> None:
+        """The same for one whose key is new: it is not looked at under its old one."""
         session.queued = True
         self._due.put(now + self._limits.window_ns, session.key)
 
