@@ -54,6 +54,7 @@ class Fault:
         dialects: the frameworks that it happens to.
         models: whether it needs models' spans with their messages; False where there are none; None: either.
         twin: makes the truth of which the same spans may be written without this fault (`twins`); None: there is none.
+        instead: what may have happened instead, and writes the same spans; None: nothing that is known.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Fault:
     dialects: tuple[str, ...] = ALL_DIALECTS
     models: bool | None = None
     twin: Twin | None = None
+    instead: Change | None = None
 
     def fits(self, other: Fault) -> bool:
         """Whether both can happen in one world."""
@@ -82,13 +84,16 @@ def fault(
     dialects: tuple[str, ...] = ALL_DIALECTS,
     models: bool | None = None,
     twin: Twin | None = None,
+    instead: Change | None = None,
 ) -> Callable[[Change], Change]:
     """Enters a function into the catalogue: its name is the entry's, its docstring the story."""
 
     def enter(change: Change) -> Change:
         name = change.__name__
         story = " ".join((change.__doc__ or "").split())
-        CATALOGUE[name] = Fault(name, item, story, stage, hides, change, dialects, models, twin)
+        CATALOGUE[name] = Fault(
+            name, item, story, stage, hides, change, dialects, models, twin, instead
+        )
         return change
 
     return enter

@@ -243,7 +243,7 @@ def _not_silent(
     folded: int,
 ) -> Iterable[Broken]:  # fmt: skip
     of = f"{spec}, {conversation.id}"
-    hidden = world.unseen | world.gone | world.vague
+    hidden = world.unseen | world.gone | world.vague | world.may_be_told_again()
     plain = truth.without_order - hidden
     missed = plain - claims
     if len(missed) > folded:

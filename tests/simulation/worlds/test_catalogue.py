@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.worlds.catalogue import FAULTS
 from tests.simulation.worlds.emitters import CALL_IDS
-from tests.simulation.worlds.fault import Hides
+from tests.simulation.worlds.fault import WITH_CALL_IDS, Hides
 from tests.simulation.worlds.play import plans
 from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.world import World, build
@@ -65,6 +65,39 @@ def test_executions_of_one_request_have_its_id(again: str, ids: str) -> None:
         most = max(most, *map(len, executions.values()))
         assert all(len(set(found)) == 1 for found in executions.values())
     assert most > 1
+
+
+@pytest.mark.parametrize("ids", ["ids_by_turn", "ids_by_answer"])
+def test_calls_that_are_written_as_one_that_is_told_again_are_not_asked_for(ids: str) -> None:
+    """Equal ids, tools, arguments and outcomes in one conversation: all but the first, where tools' spans have ids."""
+    found = 0
+    for world in _worlds("made_again", ids):
+        equal: dict[tuple[str, ...], list[Span]] = {}
+        for span in world.tool_spans():
+            what = span.conversation, span.calls[0].id, str(span.attributes), str(span.status)
+            equal.setdefault(what, []).append(span)
+        later = {
+            span.calls[0].number
+            for spans in equal.values()
+            for span in sorted(spans, key=lambda each: each.start)[1:]
+        }
+        assert later <= world.may_be_told_again()
+        found += len(later)
+    assert found
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_failed_call_without_an_id_encloses_its_attempts(failed: bool) -> None:
+    """They are no calls of their own; those within a call that went well are."""
+    for world in _worlds("repeats_below_one_call"):
+        [outer] = {span.parent for span in world.tool_spans()} & {
+            s.id for s in world.tool_spans()
+        }
+        [call] = [span.calls[0] for span in world.tool_spans() if span.id == outer]
+        inner = [span.calls[0] for span in world.tool_spans() if span.parent == outer]
+        has_ids = world.emission.dialect in WITH_CALL_IDS
+        if call.failed is failed:
+            assert all((each is call) is (failed and not has_ids) for each in inner)
 
 
 def _id(span: Span) -> str:

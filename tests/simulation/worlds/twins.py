@@ -15,27 +15,41 @@ twin the agent made no call but `pay`, which is harmful, and its run goes on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 from tests.simulation.worlds.fault import Fault
 from tests.simulation.worlds.spans import Span, body
 from tests.simulation.worlds.truth import Answer, Turn
-from tests.simulation.worlds.world import Change, World, build
+from tests.simulation.worlds.world import Change, Plan, World, build
 
 
 def twins(world: World, until: float) -> Iterator[World]:
     """The twins of a world as of a moment, in seconds since it began; none if what was sent by then tells it from all others."""
-    assert world.plan is not None
-    kinds = [each for each in world.plan.faults if each.twin is not None]
     sent = [span for span in world.spans if span.sent <= until]
-    for number in range(1, len(kinds) + 1):
-        for chosen in combinations(kinds, number):
-            for without in (chosen, world.plan.faults):  # nor need the others happen there
-                other = build(
-                    world.plan, _change(chosen, sent), without=without, choices=world.choices
-                )
-                if _is_written_as(other, sent, is_over=until >= world.end()):
-                    yield _in_order(other)
+    for other in _candidates(world, sent):
+        if _is_written_as(other, sent, is_over=until >= world.end()):
+            yield other
+
+
+def _candidates(world: World, sent: Sequence[Span]) -> Iterator[World]:
+    """Worlds of another truth that may be written alike."""
+    assert world.plan is not None
+    for plan in _stories(world.plan):
+        if plan != world.plan:
+            yield build(plan, choices=world.choices)
+        kinds = [each for each in plan.faults if each.twin is not None]
+        for number in range(1, len(kinds) + 1):
+            for chosen in combinations(kinds, number):
+                for without in (chosen, plan.faults):  # nor need the others happen there
+                    change = _change(chosen, sent)
+                    yield _in_order(build(plan, change, without=without, choices=world.choices))
+
+
+def _stories(plan: Plan) -> list[Plan]:
+    """The plan; and the one in which its faults have the other story that writes the same spans."""
+    others = tuple([replace(each, change=each.instead or each.change) for each in plan.faults])
+    return [plan] if others == plan.faults else [plan, replace(plan, faults=others)]
 
 
 def _change(faults: Sequence[Fault], sent: Sequence[Span]) -> Change:

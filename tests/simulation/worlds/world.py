@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tests.simulation.worlds import specs
 from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.emitters import DIALECTS, Emission, Emitter
-from tests.simulation.worlds.fault import Fault, Hides, Stage
+from tests.simulation.worlds.fault import WITH_CALL_IDS, Fault, Hides, Stage
 from tests.simulation.worlds.spans import Span
 from tests.simulation.worlds.truth import Call, Conversation, conversations
 
@@ -78,6 +78,22 @@ class World:
             for number, id_ in calls
             if number in silent and (id_ in told or first.setdefault(id_, number) != number)
         }
+
+    def may_be_told_again(self) -> set[int]:
+        """Calls that have the id, tool, arguments and outcome of an earlier one of their conversation.
+
+        Models count ids anew in each answer or turn. A call that is told again is written like that, too.
+        """
+        if self.emission.dialect not in WITH_CALL_IDS:
+            return set()
+        found, known = set[int](), set[tuple[object, ...]]()
+        for conversation in self.conversations:
+            for call in sorted(conversation.calls(), key=lambda each: each.start):
+                what = (conversation.id, call.id, call.tool, str(call.arguments), call.failed)
+                if what in known:
+                    found.add(call.number)
+                known.add(what)
+        return found
 
     def forget(self, numbers: Collection[int]) -> None:
         """What nothing tells of is no part of the truth that verdicts are held against."""

@@ -16,6 +16,8 @@ It was written without reading the code that it tests. It assumes, beside what d
 - Harm of a call of which nothing arrives is not asked for, nor that of one without a span of which one process hears the request,
   and the next one, without a journal, the result. Of executions with one id, a model is given one result: those without spans are
   no part of the truth. So is a lost call that another call's tool made.
+- A call with the id, tool, arguments and outcome of an earlier one of its conversation is written as one that is told again:
+  that its harm is certain is not asked for.
 - Of spans that are written twice, both tell of the same requests to a server. Of two servers, each has some of the tools.
 - A clock that is set back by less than the window looks like spans that come late: that is not asked for.
 - When spans arrive tells nothing of their calls: a request may be late, or sent again. So a false certain harm is no fault where

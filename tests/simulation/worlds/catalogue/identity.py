@@ -84,24 +84,43 @@ def _executed_after(world: World, answer: Answer, again: Span) -> None:
     turn.answers.insert(turn.answers.index(answer) + 1, Answer(again.calls))
 
 
-@fault("B13d", Stage.SPANS, Hides.ORDER)
+def _asked_for_at_once(world: World, random: Chance) -> None:
+    """A model asked for the equal calls at once, each with an id of its own, and the tracer has nested them; where no model's
+    answer and no missing id shows that it did not.
+    """
+    _repeat_below(world, random, at_once=not world.emission.models and _has_ids(world))
+
+
+@fault("B13d", Stage.SPANS, Hides.ORDER, instead=_asked_for_at_once)
 def repeats_below_one_call(world: World, random: Chance) -> None:
     """A call encloses two to five equal calls, one after the other: all of them are made.
 
-    The spans of one call that is tried again are the same: none of those within it is certain by itself.
+    The spans of one call that is tried again are the same: none of those within it is certain by itself. If it has
+    failed, and they have no ids, they are its attempts, which failed as well.
     """
+    _repeat_below(world, random, at_once=False)
+
+
+def _repeat_below(world: World, random: Chance, *, at_once: bool) -> None:
     for outer in world.some_tool_spans(random, 1):
         answer = _answer_of(world, outer.calls[0])
         count = random.of(outer.id).choice([2, 3, 5])
-        begun = max(call.start for call in answer.calls if call.start < outer.end)
+        asked = [call for call in answer.calls if call.number not in world.within]
+        begun = max(call.start for call in asked or answer.calls if call.start < outer.end)
         long = (outer.end - begun) / (count + 1)
         for place in reversed(range(count)):
             start = begun + (place + 0.5) * long
             again = _execution(world, outer, random, start, start + 0.8 * long)
             again.parent, again.sent = outer.id, outer.sent - outer.end + again.end
             _name(again, f"call_{random.of(again.id).getrandbits(32)}")
+            if outer.calls[0].failed and not _has_ids(world):
+                again.calls = outer.calls
+                continue
             _may_be_told_again(world, again)
-            _executed_after(world, answer, again)
+            if at_once:
+                answer.calls += again.calls
+            else:
+                _executed_after(world, answer, again)
 
 
 @fault("B13d", Stage.SPANS, Hides.ORDER, dialects=WITH_CALL_IDS)
@@ -198,6 +217,11 @@ def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[
 def _has_two_servers(world: World) -> bool:
     faults = world.plan.faults if world.plan is not None else ()
     return sum(each.name in {"mcp_calls", "mcp_round_trips"} for each in faults) > 1
+
+
+def _has_ids(world: World) -> bool:
+    """Whether tools' spans have the ids of their calls."""
+    return world.emission.dialect in WITH_CALL_IDS
 
 
 def _execution(world: World, span: Span, random: Chance, start: float, end: float) -> Span:
