@@ -14,8 +14,8 @@ from monitor.aggregate.totals import SessionFinished
 from monitor.alphabet.explanation import Show, as_it_is
 from monitor.decision import Answer, CallDecision
 from monitor.decision_message import decision_message
+from monitor.judging.clocks.mistimed_calls import is_mistimed, without_rounding
 from monitor.judging.deciding.decide_calls import Rehearsal, overlapping
-from monitor.judging.mistimed_calls import is_mistimed, without_rounding
 from monitor.limits import Limits
 from monitor.live.corrections import Corrections
 from monitor.live.gaps import Gaps

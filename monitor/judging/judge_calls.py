@@ -17,9 +17,9 @@ from monitor.alphabet.explanation import explain_mismatch
 from monitor.alphabet.readings import NO_DATA
 from monitor.automaton.position import Position
 from monitor.judging.change_reports import ChangeReports
+from monitor.judging.clocks.mistimed_calls import latest_ns
 from monitor.judging.held_calls import HeldCalls
 from monitor.judging.judging_state import JudgingState
-from monitor.judging.mistimed_calls import latest_ns
 from monitor.judging.session_sights import SessionSights, is_turn_unknown
 from monitor.judging.thing_spaces import is_shared
 from monitor.records import Evidence, ToolCall, Verdict, built

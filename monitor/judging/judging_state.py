@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from monitor.alphabet.explanation import Show
 from monitor.judging.accounting import Accounting
-from monitor.judging.sender_clocks import SenderClocks
+from monitor.judging.clocks.sender_clocks import SenderClocks
 from monitor.judging.shared_gaps import SharedGaps
 from monitor.judging.thing_spaces import ThingSpaces
 from monitor.limits import Limits
@@ -138,7 +138,7 @@ class JudgingState:
         twin.held, twin.sights = self.held, self.sights
         twin.spaces = accounting.spaces = self.spaces
         twin.shared_gaps, twin.reservations = self.shared_gaps, self.reservations
-        twin.clocks.ahead_max_ns = self.clocks.ahead_max_ns
+        twin.clocks = self.clocks.twin()
         return twin
 
     def follow_gaps(self, now: int) -> None:

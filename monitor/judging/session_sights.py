@@ -10,9 +10,15 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.judging.change_reports import ChangeReports
+from monitor.judging.clocks.leading_calls import (
+    LeadingCalls,
+    corrected_calls,
+    leading_calls,
+    mixed_with,
+)
+from monitor.judging.clocks.mistimed_calls import beside, mistimed
+from monitor.judging.clocks.sender_clocks import moved_back
 from monitor.judging.judging_state import JudgingState
-from monitor.judging.mistimed_calls import beside, mistimed
-from monitor.judging.sender_clocks import moved_back
 from monitor.judging.thing_spaces import is_shared
 from monitor.records import NO_TRACE, Proof, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
@@ -71,11 +77,44 @@ class SessionSights:
             gap = self._with_those_beside(session, gap)
         elif session.gaps:
             gap = beside(session.gaps, call.start_ns, call.end_ns, now, window_ns)
-        if gap is None or gap in session.gaps:
+        return [] if gap is None else self._note_own(session, gap)
+
+    def _note_own(self, session: Session, gap: Gap) -> list[Verdict]:
+        if gap in session.gaps:
             return []
         self._ledger.counts[gap.cause] += 1
         session.gaps = with_own(session.gaps, gap)
         return self.look_again(session)
+
+    def doubt_clocks(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
+        """Before a call is seen: it may have another clock than others of its session. Then verdicts are revised."""
+        clocks, window_ns = self._clocks, self._limits.window_ns
+        known, leading = clocks.leading.get(session.key), None
+        if clocks.lead_of(session.key) is not None:
+            leading = corrected_calls(known, session, call, clocks.ahead_max_ns)
+        else:
+            leading = leading_calls(known, session, call, now, window_ns, clocks.lead_min_ns)
+        return self._note_leading(session, known, leading)
+
+    def doubt_clocks_together(self, session: Session) -> list[Verdict]:
+        """A session has got the calls of another one: some may have another clock."""
+        known = self._clocks.leading.get(session.key)
+        if known is None:
+            return []
+        mixed = mixed_with(known, session, self._limits.window_ns)
+        return self._note_leading(session, known, mixed)
+
+    def _note_leading(
+        self, session: Session, known: LeadingCalls | None, leading: LeadingCalls | None
+    ) -> list[Verdict]:
+        if leading is None or leading == known:
+            return []
+        self._clocks.set_leading(session.key, leading)
+        gap = leading.gap(self._limits.window_ns)
+        if not leading.is_mixed or gap in session.gaps:
+            return []
+        self._clocks.corrections += 1
+        return self._note_own(session, gap)
 
     def _with_those_beside(self, session: Session, gap: Gap) -> Gap:
         """The gap, so long that it reaches the session's calls which may be on its other side."""

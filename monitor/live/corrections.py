@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from monitor.aggregate.totals import SessionFinished
-from monitor.judging.mistimed_calls import is_mistimed, without_rounding
+from monitor.judging.clocks.leading_calls import LEAD_NS
+from monitor.judging.clocks.mistimed_calls import is_mistimed, without_rounding
 from monitor.live.lifecycle import Lifecycle
 from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
@@ -62,6 +63,8 @@ class Corrections:
             old = clocks.corrected(old, now)
         if old.evidence is not call.evidence or (is_mistimed(call) and not is_mistimed(old)):
             self._state.news += self._sights.doubt_times(session, call, now)
+        if call.end_ns - now > LEAD_NS or clocks.are_doubted:
+            self._state.news += self._sights.doubt_clocks(session, call, now)
         session.see_again(old, call)
         self._facts.name(session, call, named)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:
@@ -135,6 +138,8 @@ class Corrections:
         target.note_source(session_from)
         self._table.drop(old)
         self._clocks.rename(old, new)
+        if self._clocks.leading:
+            self._state.news += self._sights.doubt_clocks_together(target)
         target.touched_ns = max(target.touched_ns, now)
         self._table.touch(new)
         self._lifecycle.shows_arguments(target)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Final
 
 from monitor.aggregate.totals import SessionFinished
+from monitor.judging.clocks.leading_calls import LEAD_NS
 from monitor.limits import SECOND
 from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
@@ -68,6 +69,8 @@ class Lifecycle:
         is_odd = session.gaps and (late_ns < 0 or late_ns > self._limits.window_ns)
         if is_odd or not call.start_ns or call.end_ns < call.start_ns:
             self._state.news += self._sights.doubt_times(session, call, now)
+        if late_ns < -LEAD_NS or self._clocks.are_doubted:
+            self._state.news += self._sights.doubt_clocks(session, call, now)
         session.see(call, now)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:
             self._facts.join(session, call)

@@ -53,6 +53,12 @@ class Gap(NamedTuple):
             told_ns=max(told_ns, 0),
         )
 
+    def covers(self, other: Gap) -> bool:
+        """Whether it has the scope of another one, and reaches all that this one does."""
+        if other.since_ns < self.since_ns or other.until_ns > self.until_ns:
+            return False
+        return other._replace(since_ns=self.since_ns, until_ns=self.until_ns) == self
+
     def and_(self, other: Gap) -> Gap:
         """A gap that reaches whatever either of two does."""
         return Gap(
@@ -71,15 +77,9 @@ class Gap(NamedTuple):
 def with_own(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:
     """The gaps of a session with one more of this session alone. Of too many of one cause, the first two become one.
 
-    It replaces a shorter one with the same begin.
+    It replaces shorter ones that it covers.
     """
-    gaps = tuple(
-        [
-            each
-            for each in gaps
-            if each._replace(until_ns=gap.until_ns) != gap or each.until_ns > gap.until_ns
-        ]
-    )
+    gaps = tuple([each for each in gaps if not gap.covers(each)])
     alike = [each for each in gaps if each.cause is gap.cause]
     if len(alike) >= OWN_MAX:
         first, second = alike[:2]

@@ -31,7 +31,7 @@ from mypy_extensions import mypyc_attr
 from collector.calls.batch import EventBatch
 from collector.calls.call.call import LogicalCall
 from collector.calls.records import Requester
-from monitor.judging.mistimed_calls import COARSE_NS
+from monitor.judging.clocks.mistimed_calls import COARSE_NS
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 from monitor.aggregate.consistency_sample import ConsistencySample
@@ -11,10 +12,11 @@ from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
 from monitor.judging.accounting import Accounting
+from monitor.judging.clocks.leading_calls import LeadingCalls
+from monitor.judging.clocks.sender_clocks import SenderClocks
 from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.reference_alarms import Alarms, _Call
-from monitor.judging.sender_clocks import SenderClocks
 from monitor.judging.shared_gaps import SharedGaps
 from monitor.judging.thing_spaces import ThingSpaces
 from monitor.live.deadline_timer import DeadlineTimer
@@ -129,8 +131,13 @@ MONITOR_KINDS: Final = (
     kept("call behind an alarm", _Call, "step tool trace_id span_id"),
     kept("deadline timer", DeadlineTimer, "busy _due _next", left="_accounting _window_ns"),
     kept("due queue", DueQueue, "_done _keys _last _others _times"),
+    kept("leading calls", LeadingCalls, "lead_ns first_ns last_ns late_ns sender is_mixed"),
     kept(
-        "sender clocks", SenderClocks, "ahead_max_ns corrections _ahead", left="_sessions_max"
+        "sender clocks",
+        SenderClocks,
+        "ahead_max_ns corrections leading _ahead",
+        left="_sessions_max",
+        changes=(KindChange(added={"leading": OrderedDict}),),
     ),
     kept(
         "ledger of gaps", Ledger, "version merged counts _forgotten_ns _gaps", left="_linger_ns"

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
 from monitor.judging.accounting import Accounting
+from monitor.judging.clocks.leading_calls import LEAD_NS
+from monitor.judging.clocks.mistimed_calls import beside as beside_untimed
 from monitor.judging.deciding.decide_by_reference import decided_by_reference
 from monitor.judging.deciding.going_ahead import SpecCall, go_ahead
 from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
-from monitor.judging.mistimed_calls import beside as beside_untimed
 from monitor.judging.thing_spaces import is_shared
 from monitor.records import AgentName, Proof, ToolCall, built
 from monitor.session.data.seen_values import UserText
@@ -200,6 +201,8 @@ class CallDecider:
             session.gaps, start_ns, call.end_ns, now, self._state.limits.window_ns
         ):
             return True
+        if call.end_ns - now > LEAD_NS or self._state.clocks.are_doubted:
+            return True
         if proof is not None or session.fresh or Cause.RESUMED in causes:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns
             counts = of_both(session.proof, proof)
@@ -302,6 +305,7 @@ class Rehearsal:
         session, sights = self._session, self._judging.sights
         sights.follow(session)
         sights.doubt_times(session, call, now)
+        sights.doubt_clocks(session, call, now)
         session.see(call, now)
         if call.gaps:
             sights.doubt(session, Cause.SAMPLED)

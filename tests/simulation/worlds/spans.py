@@ -32,6 +32,7 @@ class Span:
         sent: when its request is received.
         status: 0 unset, 1 ok, 2 error.
         state: the trace state.
+        host: `host.name` of its resource; "" if that has none.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Span:
     service: str = "shop"
     state: str = ""
     dropped: int = 0
+    host: str = ""
 
     def get(self, key: str) -> Any:
         return next((value for found, value in self.attributes if found == key), None)
@@ -95,20 +97,27 @@ class Request:
 
 
 def requests(spans: Sequence[Span]) -> list[Request]:
-    """The requests of a world: what is sent at one time by one service is one request."""
-    ordered = sorted(spans, key=lambda span: (span.sent, span.service))
-    grouped = groupby(ordered, key=lambda span: (span.sent, span.service))
-    return [Request(at, list(group)) for (at, _), group in grouped]
+    """The requests of a world: what is sent at one time by one service on one host is one request."""
+
+    def sender(span: Span) -> tuple[float, str, str]:
+        return span.sent, span.service, span.host
+
+    grouped = groupby(sorted(spans, key=sender), key=sender)
+    return [Request(at, list(group)) for (at, _, _), group in grouped]
 
 
 def body(spans: Sequence[Span]) -> bytes:
-    """An ExportTraceServiceRequest in JSON; all spans are of one service."""
+    """An ExportTraceServiceRequest in JSON; all spans are of one service on one host."""
+    first = spans[0]
+    host = [("host.name", first.host)] if first.host else []
     scopes = groupby(spans, key=lambda span: (span.scope, span.version))
     return json.dumps(
         {
             "resourceSpans": [
                 {
-                    "resource": {"attributes": _pairs([("service.name", spans[0].service)])},
+                    "resource": {
+                        "attributes": _pairs([("service.name", first.service), *host])
+                    },
                     "scopeSpans": [
                         {
                             "scope": {"name": name, "version": version},

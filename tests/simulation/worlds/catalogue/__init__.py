@@ -145,6 +145,14 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "no world: by its times, a turn rests in the middle of its spans": (
         "clock_set_back + resumed_after_its_end",
+        "tools_on_another_host + resumed_after_its_end",
+    ),
+    "undecidable: both hosts' clocks are behind ours, so nothing shows that one is ahead of the other": (
+        "clock_behind + tools_on_another_host",
+        "clock_behind_the_start + tools_on_another_host",
+    ),
+    "without ids of calls, which answer asked for a call is told by times, and those of two hosts are not one clock's": (
+        "answer_one_by_one_without_ids + tools_on_another_host",
     ),
     "undecidable: an equal id in a trace whose conversation nobody ever names is one call told again, or another conversation's": (
         "id_never + ids_by_answer",

@@ -9,6 +9,8 @@ their order and their lengths, and calls of hosts with right clocks keep their p
 Without the correction, such a call would be placed at its receipt and end far in the future. It would
 overlap all calls of the next minutes, and each new call would cause all of them to be judged again.
 
+A clock that is ahead by less is not corrected, since spans may take as long to arrive (`monitor.judging.clocks.leading_calls`).
+
 Example: a sender is 100 s ahead. A call of 2 s is received 1 s after its end, so its end is 99 s after
 its receipt. The calls of this sender are moved back by 99 s: this one ends when it was received.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
+from monitor.judging.clocks.leading_calls import LEAD_NS, LeadingCalls
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
 from monitor.session.log.log import is_led
@@ -45,16 +48,38 @@ class SenderClocks:
         self.corrections = 0
         """Calls that were observed with corrected times."""
         self._ahead: OrderedDict[SessionKey, int] = OrderedDict()
+        self.leading: OrderedDict[SessionKey, LeadingCalls] = OrderedDict()
+        """Session -> its calls whose clock is ahead by less than is corrected; nearly always empty."""
 
     def clock_moved(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts: if it is set back, a lead by as much is allowed."""
         self.ahead_max_ns = max(AHEAD_MAX_NS, self.ahead_max_ns - by)
+
+    def twin(self) -> SenderClocks:
+        """The same, to be changed apart; it counts for itself."""
+        twin = SenderClocks(self._sessions_max)
+        twin.ahead_max_ns = self.ahead_max_ns
+        twin._ahead, twin.leading = self._ahead.copy(), self.leading.copy()
+        return twin
+
+    @property
+    def are_doubted(self) -> bool:
+        """Whether the clocks of any session's senders are known to be ahead."""
+        return bool(self.leading or self._ahead)
+
+    @property
+    def lead_min_ns(self) -> int:
+        """A lead of more than this means that a clock is wrong, in nanoseconds."""
+        return self.ahead_max_ns - AHEAD_MAX_NS + LEAD_NS
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
         """Moves the lead of one session to another, which takes over its calls."""
         ahead = self._ahead.pop(old, None) if self._ahead else None
         if ahead is not None:
             self._ahead.setdefault(new, ahead)
+        leading = self.leading.pop(old, None) if self.leading else None
+        if leading is not None:
+            self.leading.setdefault(new, leading)
 
     def lead_of(self, key: SessionKey) -> int | None:
         """How far the clock of a session's sender is ahead, in nanoseconds, if it is known to be."""
@@ -67,9 +92,17 @@ class SenderClocks:
         if len(self._ahead) > self._sessions_max:
             self._ahead.popitem(last=False)
 
+    def set_leading(self, key: SessionKey, leading: LeadingCalls) -> None:
+        """Sets the calls of a session whose clock is ahead by less than is corrected."""
+        self.leading[key] = leading
+        self.leading.move_to_end(key)
+        if len(self.leading) > self._sessions_max:
+            self.leading.popitem(last=False)
+
     def forget(self, key: SessionKey) -> None:
         """The session is none of ours any more."""
         self._ahead.pop(key, None)
+        self.leading.pop(key, None)
 
     def is_ahead(self, call: ToolCall, now: int) -> bool:
         """True if a call cannot have ended when it says, or comes from a clock that is known to be ahead."""

@@ -1,0 +1,189 @@
+"""Calls of two clocks in one session, one of which is ahead by less than is corrected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from monitor import Limits, Monitor
+from monitor.limits import SECOND
+from monitor.records import SessionKey
+from monitor.visibility.cause import Cause
+from tests.monitor.test_engine import START, call, specs
+
+TASK = """
+id: task
+kind: task
+match: {kind: shop}
+alphabet: {look: {tool: look}, refund: {tool: refund}, log: {tool: log}}
+golden: [[look, refund, log]]
+"""
+
+SERVER = {"kind": "shop", "service.name": "server"}
+BROWSER = {"kind": "shop", "service.name": "browser"}
+
+
+class Bench:
+    """A monitor that is older than any session."""
+
+    def __init__(self) -> None:
+        self.monitor = Monitor(specs(TASK), Limits(), started_ns=START - 7_200 * SECOND)
+        self._serial = 0
+
+    def observe(
+        self,
+        tool: str,
+        made: float,
+        ahead: float = 0,
+        late: float = 0.1,
+        sender: Mapping[str, Any] = SERVER,
+        session: str = "s",
+    ) -> None:
+        """A call of a tenth of a second that ended at a second, by a clock that is ahead, and came so much later."""
+        self._serial += 1
+        end_ns = START + int((made + ahead) * SECOND)
+        made_call = call(self._serial, tool, start_ns=end_ns - SECOND // 10, end_ns=end_ns)
+        self.monitor.observe(
+            made_call._replace(attributes=sender, session=SessionKey("", session)),
+            START + int((made + late) * SECOND),
+        )
+
+    @property
+    def judged(self) -> tuple[int, int]:
+        """Harmful calls, and possibly harmful ones."""
+        (found,) = self.monitor.judgements()
+        return found["harmful"], sum(bool(each.get("possible")) for each in found["steps"])
+
+    @property
+    def doubts(self) -> int:
+        return self.monitor.gaps.doubts[Cause.MISTIMED]
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 40, 58])
+def test_a_right_call_of_another_clock_is_not_harmful(ahead: float) -> None:
+    """`look` was made in a browser whose clock is ahead, before `refund`: by the times it was behind it."""
+    bench = Bench()
+    bench.observe("look", 0, ahead, sender=BROWSER)
+    bench.observe("refund", 1)
+
+    assert bench.judged == (0, 1)
+    assert bench.doubts == 1
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 40, 58])
+def test_a_harmful_call_of_another_clock_is_counted_as_doubtful(ahead: float) -> None:
+    """`refund` was made in a browser before `look`: by the times it was behind it, and right."""
+    bench = Bench()
+    bench.observe("refund", 0, ahead, sender=BROWSER)
+    assert bench.judged == (1, 0)
+    bench.observe("look", 1)
+
+    assert bench.judged == (0, 0)
+    assert bench.doubts == 1
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 40, 58])
+def test_calls_before_one_of_another_clock_are_doubted_too(ahead: float) -> None:
+    """`refund` was received before the browser's `look`, which is the first call that shows the other clock."""
+    bench = Bench()
+    bench.observe("log", 0)
+    bench.observe("refund", 1)
+    bench.observe("look", 1.5, ahead, sender=BROWSER)
+
+    assert bench.judged[0] == 0
+    assert bench.judged[1] > 0
+
+
+def test_hosts_that_tell_nothing_of_themselves_have_other_clocks_if_their_calls_arrive_so() -> (
+    None
+):
+    """Spans of one clock do not arrive 40 s apart."""
+    bench = Bench()
+    bench.observe("look", 0, 40)
+    bench.observe("refund", 1)
+
+    assert bench.judged == (0, 1)
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 40, 58])
+@pytest.mark.parametrize("late", [0.1, 9])
+def test_a_session_with_one_clock_has_its_order(ahead: float, late: float) -> None:
+    """Whether its spans take long or not: `refund` without `look` is harm."""
+    bench = Bench()
+    bench.observe("refund", 0, ahead)
+    bench.observe("log", 1, ahead, late)
+    bench.observe("look", 2, ahead)
+
+    assert bench.judged[0] == 2
+    assert bench.doubts == 0
+
+
+def test_processes_on_one_host_have_one_clock() -> None:
+    """Their resources differ, and name the same host."""
+    bench = Bench()
+    bench.observe("refund", 0, 5, sender={**BROWSER, "host.name": "desk"})
+    bench.observe("look", 1, 5, sender={**SERVER, "host.name": "desk"})
+
+    assert bench.judged == (1, 0)
+
+
+def test_a_forbidden_order_that_lies_apart_stays_certain() -> None:
+    """The clocks differ by seconds; `refund` was made minutes before `look`."""
+    bench = Bench()
+    bench.observe("refund", 0)
+    bench.observe("look", 300, 2, sender=BROWSER)
+    bench.observe("log", 301)
+
+    assert bench.judged[0] == 1
+
+
+def test_hosts_that_are_a_second_apart_are_right() -> None:
+    """Models take longer than clocks differ."""
+    bench = Bench()
+    bench.observe("refund", 0)
+    bench.observe("look", 5, 0.9, sender=BROWSER)
+
+    assert bench.judged == (1, 0)
+
+
+def test_our_own_clock_may_be_set_back() -> None:
+    """All senders' clocks are ahead then, by the same, and none is wrong."""
+    bench = Bench()
+    bench.observe("refund", 0)
+    bench.monitor.clock_moved(-30 * SECOND, START)
+    bench.observe("log", 1, 30, sender=BROWSER)
+    bench.observe("look", 2, 30)
+
+    assert bench.doubts == 0
+
+
+def test_sessions_that_turn_out_to_be_one_may_have_two_clocks() -> None:
+    """The browser's calls were filed under their trace, and belong to the conversation."""
+    bench = Bench()
+    bench.observe("look", 0, 40, sender=BROWSER, session="trace")
+    bench.observe("refund", 1)
+    assert bench.doubts == 0
+    moved = bench.monitor.corrections.rekey(
+        SessionKey("", "trace"), SessionKey("", "s"), "id", START + 2 * SECOND
+    )
+
+    assert moved
+    assert bench.judged == (0, 1)
+
+
+def test_a_span_may_say_later_that_its_clock_is_another() -> None:
+    """The model's request told of `look`; its own span came from the browser."""
+    bench = Bench()
+    asked = call(90, "look", start_ns=START, end_ns=START + SECOND // 10)._replace(
+        attributes=SERVER, session=SessionKey("", "s")
+    )
+    bench.monitor.observe(asked, START + SECOND)
+    made = asked._replace(
+        start_ns=START + 40 * SECOND, end_ns=START + 41 * SECOND, attributes=BROWSER
+    )
+    bench.monitor.corrections.amend(asked, made, START + 2 * SECOND)
+    bench.observe("refund", 3)
+
+    assert bench.judged == (0, 1)
