@@ -29,7 +29,7 @@ class ChangeReports:
     ) -> list[Verdict]:
         """Counts changes of a judgement, and words them."""
         self._accounting.count(judgement, changes)
-        reopen(judgement.log, changes)
+        judgement.final_excess = reopen(judgement.log, changes, judgement.final_excess)
         self._accounting.alarms.compare(session, judgement)
         verdicts = [self._accounting.verdict(session, judgement, each) for each in changes]
         if judgement.suspicious:

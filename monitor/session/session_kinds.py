@@ -69,9 +69,11 @@ from monitor.visibility.sight import Sight, Window
 __all__ = ["SESSION_KINDS"]
 
 _JUDGEMENT: Final = (
-    "_held_back base behind counted declared doubts ending head is_behind judge late log pair "
+    "_held_back base behind counted declared doubts ending final_excess head is_behind judge late log pair "
     "part resume_points rival sampled session_verdicts share sight suspected suspicious swapped"
 )
+
+_EXCESS: Final = KindChange(added={"final_excess": int})
 
 SESSION_KINDS: Final = (
     kept(
@@ -143,6 +145,7 @@ SESSION_KINDS: Final = (
                     "_swapped": "swapped",
                 }
             ),
+            _EXCESS,
         ),
     ),
     kept(
@@ -170,6 +173,7 @@ SESSION_KINDS: Final = (
         ThingsJudgement,
         _JUDGEMENT,
         made={"budget": type(None), "outcome": type(None)},
+        changes=(_EXCESS,),
     ),
     kept(
         "runs of things",
@@ -188,6 +192,7 @@ SESSION_KINDS: Final = (
         SharedThingsJudgement,
         f"{_JUDGEMENT} changed folded_to is_live lacks last_of_all met number open_version space told visits",
         made={"budget": type(None), "outcome": type(None)},
+        changes=(_EXCESS,),
     ),
     kept("call on a thing that was told", ToldCall, "call keys is_open"),
     kept("visit of another session", Visit, "at_ns end_ns span_id key token is_right"),

@@ -131,6 +131,27 @@ def test_a_harm_that_was_certain_for_a_moment_is_not_counted(how: str) -> None:
     assert final_harms(monitor) == 0
 
 
+def test_a_harm_that_was_counted_at_another_call_is_not_counted_twice() -> None:
+    """One of `b` and `a` is harmful, and it is counted at `a`. Then it is known to be `b`."""
+    monitor, (ends, begins) = _doubting("a gap"), DOUBTS["a gap"]
+    monitor.observe(made(3, "a"), made(3, "a").end_ns)
+    now = made(3, "a").end_ns + 11 * SECOND
+    monitor.tick(now)
+    assert (_harmful(monitor), final_harms(monitor)) == (["a"], 1)
+    for change in (ends, begins, ends):
+        change(monitor)
+        now += 11 * SECOND
+        monitor.tick(now)
+    assert _harmful(monitor) == ["b"]
+    monitor.close(now)
+    assert final_harms(monitor) == 1
+
+
+def _harmful(monitor: Monitor) -> list[str]:
+    (found,) = monitor.judgements()
+    return [each["tool"] for each in found["steps"] if each["kind"] == "harmful"]
+
+
 def _doubting(how: str) -> Monitor:
     """A monitor with a call that is harmful unless something before it is missing."""
     if how == "a proof":

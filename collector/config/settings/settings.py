@@ -113,7 +113,7 @@ class Settings(SettingsSection):
     history: Annotated[
         Literal["auto", "complete"],
         Field(
-            description="complete: declares that every session is seen from its first call, whatever the times of its spans, until the service is restarted (`history_mark`, or a journal) or misses something. auto: sessions may have begun before the service started."
+            description="complete: declares that every session is seen from its first call, whatever the times of its spans, until a restart that `history_mark` or a journal shows, or until something is missed. auto: sessions may have begun before the service started."
         ),
     ] = "auto"
     history_mark: Annotated[

@@ -95,6 +95,7 @@ class Judgement:
         "declared",
         "doubts",
         "ending",
+        "final_excess",
         "head",
         "is_behind",
         "judge",
@@ -151,6 +152,8 @@ class Judgement:
         self.late = 0
         self.suspected = 0
         """Steps of the log that are reported as possibly harmful."""
+        self.final_excess = 0
+        """The harms that were counted as final beyond those of final steps (`step_marks.reopen`)."""
         self.ending = 0
         """The number under which the metrics hold its scores since its last end; 0 before the first.
 
@@ -300,6 +303,7 @@ class Judgement:
         twin.doubts = self.doubts
         twin.suspicious, twin.swapped = self.suspicious, self.swapped
         twin.counted, twin.late = self.counted, self.late
+        twin.final_excess = self.final_excess
         twin.log, twin.head = self.log.copy(), self.head.copy()
         base, rival, points = self.base, self.rival, self.resume_points
         twin.base = base.copy(self.judge) if base is not None else None
@@ -545,6 +549,7 @@ class Judgement:
         # Both are one session, which was counted under one of its names.
         self.counted = self.counted or other.counted
         self.suspected += other.suspected
+        self.final_excess += other.final_excess
         self.doubts += other.doubts
         return self._replay(0)
 
@@ -565,6 +570,7 @@ class Judgement:
         twin.hold_back()
         twin.counted, twin.late, twin.ending = self.counted, self.late, self.ending
         twin.suspected, twin.session_verdicts = self.suspected, self.session_verdicts
+        twin.final_excess = self.final_excess
         for place in range(len(self.log)):
             if self.log.span_id(place) in tokens:
                 twin.log.take(self.log, place)

@@ -100,12 +100,30 @@ def changes_of(log: SessionLog, steps: list[JudgedStep]) -> list[VerdictChange]:
     return changes
 
 
-def reopen(log: SessionLog, changes: Sequence[VerdictChange]) -> None:
-    """Takes back that steps are final which had been possibly harmful, and are harmful now for the first time."""
-    for change in changes:
+def reopen(log: SessionLog, changes: Sequence[VerdictChange], excess: int) -> int:
+    """Takes back that steps are final which had been possibly harmful, and are harmful now for the first time.
+
+    A harm that was counted at another step, and no longer is there, is the same harm: it stays counted once.
+
+    Args:
+        log: of the judgement.
+        changes: of its verdicts.
+        excess: the harms that were counted as final beyond those of final steps; less than 0 if late calls made harms.
+
+    Returns:
+        The excess from now on.
+    """
+    final = [c for c in changes if c.final and c.old is not None]
+    excess += sum(c.old >= HARMFUL > c.new for c in final if c.old is not None)
+    for change in final:
+        if change.new < HARMFUL or (change.old is not None and change.old >= HARMFUL):
+            continue
+        excess -= 1
         mark = log.mark(change.place)
-        if change.final and change.raised and mark & SUSPECTED:
+        if excess < 0 and change.raised and mark & SUSPECTED:
             log.set_mark(change.place, mark & ~FINAL)
+            excess += 1
+    return excess
 
 
 def is_final(mark: int) -> bool:
