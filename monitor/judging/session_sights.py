@@ -56,7 +56,8 @@ class SessionSights:
             return []
         if holds:
             session.note_cause(cause)
-            self._ledger.counts[cause] += 1
+            if not self._is_ruled_out(cause):
+                self._ledger.counts[cause] += 1
         else:
             session.causes = tuple([each for each in session.causes if each is not cause])
         return self.look_again(session)
@@ -258,9 +259,7 @@ class SessionSights:
         if lead is not None:
             gaps = (*gaps, *[each.shifted(-lead) for each in gaps if each.service])
         own = [
-            self._own_gap(cause)
-            for cause in session.causes
-            if not (self._limits.history_complete and FACTS[cause].promised)
+            self._own_gap(cause) for cause in session.causes if not self._is_ruled_out(cause)
         ]
         if late:
             own.append(Gap(Cause.BOUND_LATE, 0, late))
@@ -313,13 +312,16 @@ class SessionSights:
 
     def _is_of_another(self, gap: Gap) -> bool:
         """True for a gap that our ledger would not know. One that it knows may be lifted here."""
-        promised = self._limits.history_complete and FACTS[gap.cause].promised
-        return not (promised or gap.cause in OF_ONE_SESSION or self._ledger.stands(gap))
+        is_ours = gap.cause in OF_ONE_SESSION or self._ledger.stands(gap)
+        return not (is_ours or self._is_ruled_out(gap.cause))
 
     def note(self, gap: Gap) -> bool:
         """Takes a gap into the ledger; returns False if it was known, or is promised not to be."""
-        promised = self._limits.history_complete and FACTS[gap.cause].promised
-        return not promised and self._ledger.note(gap)
+        return not self._is_ruled_out(gap.cause) and self._ledger.note(gap)
+
+    def _is_ruled_out(self, cause: Cause) -> bool:
+        """True if `history: complete` says that it cannot be."""
+        return self._limits.history_complete and FACTS[cause].promised
 
 
 def is_turn_unknown(judge: Judge, part: str) -> bool:

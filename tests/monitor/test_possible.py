@@ -389,6 +389,16 @@ def test_no_doubt_is_left_of_a_complete_history() -> None:
     ]
 
 
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_cause_that_a_complete_history_rules_out_is_not_counted(complete: bool) -> None:
+    """The session began before the start, by its times; nothing is doubted if the promise says that it did not."""
+    limits = Limits(history_complete=complete)
+    monitor = Monitor(specs(TASK), limits, started_ns=START + 3_600 * SECOND)
+    monitor.observe(made(2, "b"), START + 3_601 * SECOND)
+
+    assert monitor.gaps.doubts[Cause.SEEN_BEFORE] == (not complete)
+
+
 def test_the_blame_is_not_on_the_next_call_alone() -> None:
     """`c d` skips two steps; `a` is the first one of a run, and certain harm if the session went on before.
 
