@@ -43,6 +43,7 @@ COVERAGE: Final = (
     "repeated_within",
     "replayed",
     "requested_only",
+    "result_only",
     "round_trip",
     "sampled_upstream",
     "span_missing",
@@ -64,6 +65,8 @@ COVERAGE: Final = (
 - `no_spec`: calls of ended sessions that no spec matched.
 - `orphan`: calls with this doubt.
 - `repeated_within`: executions within a call of the same tool, one after the other, beyond the first: parts of it.
+- `result_only`: results that a model was given of calls that its session lacks. They were made before our start, or in another
+  session, or are examples in a prompt.
 - `span_missing`: spans that calls name as ancestors, and that never came.
 """
 

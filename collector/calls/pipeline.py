@@ -431,6 +431,7 @@ class Pipeline:
         self._requested_calls.finish()
         self.traces.close()
         self._coverage.count_traces("span_missing", self.traces.broken())
+        self._requested_calls.count_continued()
 
     # --- errors of ours -----------------------------------------------------------------------
     # The duplicate filter knows a span only if the span was judged. A span that an error kept from being
@@ -707,6 +708,8 @@ class Pipeline:
         broken = self.traces.broken()
         if broken:
             self._coverage.count_traces("span_missing", broken)
+        if self.traces.continued:
+            self._requested_calls.count_continued()
 
     # --- what is odd, and rare ----------------------------------------------------------------
 

@@ -132,6 +132,19 @@ class RequestedCalls:
         self._correlation.rise(context)
         self._traces.hold(tree, piece.arguments)
 
+    def count_continued(self) -> None:
+        """Counts results that models were given of calls that their sessions lack, of traces whose spans are forgotten.
+
+        By now it is known whose sessions they are: earlier traces of these may have made the calls.
+        """
+        continued, self._traces.continued = self._traces.continued, []
+        lacking = [
+            (trace, count)
+            for trace, count, begun_ns in continued
+            if not self._sessions.has_calls(trace, begun_ns)
+        ]
+        self._coverage.count_traces("result_only", lacking)
+
     def expire(self, now: int) -> None:
         """Counts requests that were not executed in time."""
         expired = self._requests.expired(now)

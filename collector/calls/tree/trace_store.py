@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from collector.calls.tree.settled_trace import SettledTrace, settled
 from collector.calls.tree.span_tree import TREE_MAX, Parts, SpanTree
-from collector.calls.tree.trace import Trace
+from collector.calls.tree.trace import NEVER, Trace
 from monitor.records import Returned, SessionKey
 from monitor.tenants import Holdings
 from monitor.weights import arguments_bytes, result_bytes
@@ -133,6 +133,9 @@ class Traces:
         self._since = 0
         self._spans = 0
         self._broken: list[tuple[Trace, int]] = []
+        self.continued: list[tuple[Trace, int, int]] = []
+        """Traces whose trees were freed, and whose models were given results of calls that they lack, with the number of these and
+        when the trace began; who counts them empties the list."""
 
     def __iter__(self) -> Iterator[Trace]:
         yield from _all(self._older)
@@ -407,6 +410,8 @@ class Traces:
             self._near[place] = None
 
     def _forget(self, trace: Trace) -> None:
+        if trace.answered_ns < NEVER or trace.given:
+            self._note_continued(trace)
         tree, trace.tree = trace.tree, None
         if tree is None:
             return
@@ -424,6 +429,13 @@ class Traces:
         """
         found, self._broken = self._broken, []
         return found
+
+    def _note_continued(self, trace: Trace) -> None:
+        """Notes the results of calls that a trace lacks, once: no later span of it is its first request."""
+        if trace.modelled_ns and trace.goes_on:
+            begun_ns = min(trace.modelled_ns, trace.called_ns)
+            self.continued.append((trace, max(trace.given, 1), begun_ns))
+            trace.modelled_ns = 0
 
     def close(self) -> None:
         """Frees all trees: the input is over."""

@@ -122,9 +122,10 @@ CALL_KINDS: Final = (
         "traces",
         Traces,
         "_taken _trees_bytes held _given_up _recent _older _names _near _gone _young "
-        "_old _leaving _leaving_count _epoch _since _spans _broken",
+        "_old _leaving _leaving_count _epoch _since _spans _broken continued",
         left="_bytes_max _period_bytes_max _period_ns _soon_ns _spans_max _traces_max",
         parts="_recent_held _older_held",
+        changes=(KindChange(added={"continued": list}),),
     ),
     kept(
         "trace",

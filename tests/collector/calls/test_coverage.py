@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,6 +101,73 @@ def test_the_end_of_the_input_tells_what_is_missing(wire: Any, bench: Any) -> No
     made = bench().send(wire.tool("move", start=1, parent="agent"))
     made.pipeline.finish()
     assert coverage(made)["not_judged"]["span_missing"] == 1
+
+
+def chat(wire: Any, *results: str, session: str = "c", **fields: Any) -> Any:
+    """A request to a model, which was given results of calls."""
+    given = [
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": id_, "response": "ok"}]}
+        for id_ in results
+    ]
+    user = {"role": "user", "parts": [{"type": "text", "content": "Go on."}]}
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": session,
+        "gen_ai.input.messages": json.dumps([user, *given]),
+    }
+    return wire.span("chat", attributes, **fields)
+
+
+def test_results_of_calls_that_a_session_lacks_are_a_reason(wire: Any, bench: Any) -> None:
+    """A model's first request of a trace shows two earlier calls, also of a session without any other one. They are counted once."""
+    made = bench().send(chat(wire, "c1", "c2", trace="t", start=1))
+    assert made.covered("result_only") == 0
+    for later in range(1, 5):
+        made.send(wire.tool("x", trace=f"other{later}"), now=3600 + later * (PERIOD + 1))
+    assert made.covered("result_only") == 2
+    made.send(chat(wire, "c1", "c2", "c3", trace="t", start=9), now=3600 + 9 * PERIOD)
+    made.pipeline.finish()
+    assert made.covered("result_only") == 2
+
+
+def test_results_of_calls_of_a_session_are_no_reason(wire: Any, bench: Any) -> None:
+    """A model is given what its trace, and the earlier traces of its conversation, have done, in whatever order that comes."""
+    named = {"gen_ai.conversation.id": "c"}
+    made = bench().send(
+        chat(wire, "c1", trace="t", id="m2", start=3),
+        wire.tool("move", trace="t", attributes=named, start=2),
+        chat(wire, trace="t", id="m1", start=1),
+        chat(wire, "c1", trace="later", id="m3", start=5),
+    )
+    made.pipeline.finish()
+    assert made.covered("result_only") == 0
+
+
+def test_a_later_turn_whose_conversation_is_named_last_lacks_nothing(
+    wire: Any, bench: Any
+) -> None:
+    """Its model's request comes before the agent's span, which says that the session has made the calls."""
+    named = {"gen_ai.conversation.id": "c"}
+    agent = {"gen_ai.operation.name": "invoke_agent", **named}
+    made = bench().send(
+        chat(wire, trace="t", id="m1", start=1),
+        wire.tool("move", trace="t", attributes=named, start=2),
+        chat(wire, "c1", session="", trace="later", id="m2", parent="agent", start=5),
+        wire.span("invoke_agent a", agent, trace="later", id="agent", start=4),
+    )
+    made.pipeline.finish()
+    assert made.covered("result_only") == 0
+
+
+def test_a_session_tells_what_it_lacks(wire: Any, bench: Any) -> None:
+    """Its coverage has the number of results that no call of it explains."""
+    named = {"gen_ai.conversation.id": "c"}
+    made = bench().send(
+        chat(wire, "c1", "c2", trace="t", start=1),
+        wire.tool("move", trace="t", attributes=named, start=2),
+    )
+    made.pipeline.finish()
+    assert coverage(made)["not_judged"]["result_only"] == 2
 
 
 def test_calls_without_a_spec_are_a_reason(wire: Any, bench: Any, rover: Any) -> None:

@@ -102,6 +102,7 @@ class Emitter:
                 start, start + 0.02, above=True,
             )  # fmt: skip
             span.kind, span.calls = self._dialect.model_kind, list(calls or ())
+            span.given = frozenset(each["call"].number for each in heard if "call" in each)
         if calls:
             heard.append({"role": "assistant", "calls": calls})
             heard.extend({"role": "tool", "call": call} for call in calls)

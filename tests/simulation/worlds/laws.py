@@ -14,7 +14,7 @@ from monitor import Kind, Verdict
 from tests.simulation.worlds.brute_force import Truth, judge
 from tests.simulation.worlds.fault import Hides
 from tests.simulation.worlds.service import Told
-from tests.simulation.worlds.truth import Call, Conversation
+from tests.simulation.worlds.truth import Answer, Call, Conversation
 from tests.simulation.worlds.twins import twins
 from tests.simulation.worlds.world import World
 
@@ -254,6 +254,8 @@ def _not_silent(
     asked = truth.least - len(truth.harmful & world.gone)
     if len(claims) + folded >= asked or world.hides is Hides.UNTOLD:
         return
+    if len(claims) + folded >= _heard(world, spec, conversation):
+        return
     if world.hides is Hides.NOTHING:
         what = f"{of}: {len(claims)} harmful calls are certain, {truth.least} are true"
         yield Broken(SILENT, f"{what}, and nothing hides one")
@@ -261,6 +263,21 @@ def _not_silent(
         yield Broken(
             SILENT, f"{of}: {len(claims)} of {asked} harmful calls told, and no reason"
         )
+
+
+def _heard(world: World, spec: str, conversation: Conversation) -> int:
+    """Harmful calls, as far as each process can know: calls of which it hears nothing make no other one harmful."""
+    [document] = [each for each in world.documents if each["id"] == spec]
+    return sum(
+        judge(
+            document,
+            [
+                Answer([call for call in answer.calls if call.number in heard])
+                for answer in conversation.answers()
+            ],
+        ).least
+        for heard in world.heard()
+    )
 
 
 def _is_told(world: World, told: Told, spec: str, conversation: Conversation) -> bool:

@@ -93,11 +93,18 @@ class _Process:
         self._monitor.gaps.missed(unix_ns(since), self._now)
 
     def end(self, *, killed: bool) -> None:
-        """Writes down what is told at the end."""
-        if not killed:
+        """Writes down what is told at the end.
+
+        What did not come is counted minutes later. A process that was killed would have counted it, too.
+        """
+        if killed:
+            self._told.judgements += [{**j, "killed": True} for j in self._monitor.judgements()]
             self._pipeline.finish()
-        self._told.judgements += [{**j, "killed": killed} for j in self._monitor.judgements()]
-        if not killed:
+        else:
+            self._pipeline.finish()
+            self._told.judgements += [
+                {**j, "killed": False} for j in self._monitor.judgements()
+            ]
             self._monitor.close(self._now)
         for name, labels, value in _samples(self._monitor):
             if name == "offrails_harmful_calls_total":

@@ -28,6 +28,7 @@ class Span:
     Args:
         name: and the fields below: as in OTLP; ids are numbers, times seconds since the world began.
         calls: what it tells of: the executed call, or the calls that a model asked for.
+        given: numbers of the calls of which a model was given the requests and the results.
         conversation: the true one, by its id.
         sent: when its request is received.
         status: 0 unset, 1 ok, 2 error.
@@ -46,6 +47,7 @@ class Span:
     conversation: str
     sent: float
     calls: list[Call] = field(default_factory=list)
+    given: frozenset[int] = frozenset()
     kind: int = 1
     status: int = 0
     scope: str = "agent"

@@ -118,6 +118,12 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("told_twice + ids_by_answer", 793_650),
         # A failed call without an id encloses its attempts.
         ("repeats_below_one_call", 788_155),
+        # Of the calls before a start, only what models were given later tells.
+        ("started_in_mid_session", 472_258),
+        ("restarted_and_retried + client_tool", 316),
+        ("started_in_mid_session + client_tool", 984_647),
+        # Calls of which nothing has arrived use a limit up, or are where the next one begins.
+        ("better_name_above + started_in_mid_session", 724_071),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import Any, TypeVar
 
@@ -64,6 +65,21 @@ class World:
 
     def calls(self) -> list[Call]:
         return [call for each in self.conversations for call in each.calls()]
+
+    def heard(self) -> list[set[int]]:
+        """The calls of which spans tell that each process receives, by number."""
+        starts = sorted(self.started)
+        return [
+            {
+                number
+                for span in self.spans
+                if begun <= span.sent < ended
+                and not any(since <= span.sent < until for since, until in self.down)
+                for number in (*span.given, *[call.number for call in span.calls])
+            }
+            - self.gone
+            for begun, ended in pairwise([*starts, float("inf")])
+        ]
 
     def executed_again(self) -> set[int]:
         """Calls that were executed with the id of another one: of those without a span of their own, nothing tells."""

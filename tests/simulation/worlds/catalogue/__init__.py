@@ -13,9 +13,12 @@ It was written without reading the code that it tests. It assumes, beside what d
   window (10 s) may contradict a final count.
 - Harm is told by a possible harm, by any reason of `offrails_coverage_total` but `duplicate`, `no_dialect`,
   `control` and `arguments_late`, or by a counter of `service.TELLING`.
-- Harm of a call of which nothing arrives is not asked for, nor that of one without a span of which one process hears the request,
-  and the next one, without a journal, the result. Of executions with one id, a model is given one result: those without spans are
-  no part of the truth. So is a lost call that another call's tool made.
+- Harm of a call of which nothing arrives is not asked for, nor harm that only such a call makes of another one; nor that of a call
+  without a span of which one process hears the request, and no process the result, or the next one, without a journal. What a model is
+  given later tells of a call that was lost before a start, not of one that was lost while the process was down: it counts for how long it was.
+  Of executions with one id, a model is given one result: those without spans are no part of the truth. So is a lost call that another
+  call's tool made.
+- What did not come is counted minutes later; so is what a killed process would have counted then.
 - A call with the id, tool, arguments and outcome of an earlier one of its conversation is written as one that is told again:
   that its harm is certain is not asked for.
 - Of spans that are written twice, both tell of the same requests to a server. Of two servers, each has some of the tools.
@@ -105,20 +108,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "while its own request has not arrived, a span of a tool is taken for that of an earlier request": (
         "lost_and_answered + delayed",
-    ),
-    "the request to a model that asks for a call, or that holds its result, is lost: that it was made, or has failed, is not known": (
-        "started_in_mid_session + parallel_tools_without_spans",
-        "restarted_and_lost + parallel_tools_without_spans",
-        "down_and_lost + parallel_tools_without_spans",
-        "started_in_mid_session + client_tool",
-        "restarted_and_lost + client_tool",
-        "down_and_lost + client_tool",
-        "lost_and_answered + started_in_mid_session",
-        "lost_and_answered + restarted_and_lost",
-        "lost_and_answered + down_and_lost",
-        "no_tool_spans_and_failures + started_in_mid_session",
-        "no_tool_spans_and_failures + restarted_and_lost",
-        "no_tool_spans_and_failures + down_and_lost",
     ),
     "a replay of a call that was made before the start looks like a call of its own": (
         "replayed + started_in_mid_session",

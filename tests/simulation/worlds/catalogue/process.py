@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import zip_longest
 
 from tests.simulation.worlds.chance import Chance
 from tests.simulation.worlds.fault import Hides, Stage, fault
@@ -70,7 +70,8 @@ def restarted_and_retried(world: World, random: Chance) -> None:
 def _forget_what_no_process_heard(world: World, restarted: float) -> None:
     """Of a call without a span, a request and its result tell: one process heard the one, and without a journal another the other.
 
-    The first knows of no call that was made; to the second it is one of those that were judged before the start.
+    The first knows of no call that was made; to the second it is one of those that were judged before the start. So it is if
+    nobody heard the result.
     """
     told = {call.number for span in world.tool_spans() for call in span.calls}
     for conversation in world.conversations:
@@ -79,8 +80,9 @@ def _forget_what_no_process_heard(world: World, restarted: float) -> None:
             for span in world.spans
             if span.role == "model" and span.conversation == conversation.id
         ]
-        for asks, gives in pairwise(sorted(models, key=lambda span: span.start)):
-            if asks.sent < restarted <= gives.sent:
+        models.sort(key=lambda span: span.start)
+        for asks, gives in zip_longest(models, models[1:]):
+            if asks.sent < restarted and (gives is None or restarted <= gives.sent):
                 world.gone |= {call.number for call in asks.calls} - told
 
 
@@ -89,7 +91,7 @@ def down_and_lost(world: World, random: Chance) -> None:
     """The process is down for a while, and goes on from its journal; what came meanwhile is lost."""
     world.complete = False
     begun, ended = _down(world, random)
-    _lose_before(world, begun, ended)
+    world.gone |= _lose_before(world, begun, ended)
 
 
 @fault("B5", Stage.PROCESS, Hides.ORDER)
@@ -120,7 +122,13 @@ def resumed_after_its_end(world: World, random: Chance) -> None:
                 span.start, span.end, span.sent = span.start + by, span.end + by, span.sent + by
 
 
-def _lose_before(world: World, begun: float, ended: float) -> None:
+def _lose_before(world: World, begun: float, ended: float) -> set[int]:
+    """Nobody takes the spans of a time; returns the calls that lost theirs, and those of whose requests alone a span could tell."""
     lost = [span for span in world.spans if begun <= span.sent < ended]
-    world.gone |= {call.number for span in lost if span.role == "tool" for call in span.calls}
     world.spans = [span for span in world.spans if span not in lost]
+    calls = {call.number for span in lost for call in span.calls}
+    calls -= {call.number for span in world.tool_spans() for call in span.calls}
+    told = {n for span in world.spans for n in (*span.given, *[c.number for c in span.calls])}
+    world.unseen |= calls & told
+    world.gone |= calls - told
+    return calls

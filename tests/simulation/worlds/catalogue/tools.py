@@ -36,6 +36,7 @@ def client_tool_unanswered(world: World, random: Chance) -> None:
                 (k, v) for k, v in span.attributes
                 if k not in {"gen_ai.input.messages", "ai.prompt.messages"} and "input_messages" not in k
             ]  # fmt: skip
+            span.given = frozenset()
 
 
 def _without_spans(world: World, random: Chance) -> None:
