@@ -64,6 +64,10 @@ class Gaps:
         """True while calls of a session that is seen for the first time may be missing: it may have begun in a gap."""
         return self._ledger.covers(now)
 
+    def may_lack(self, namespace: str, since: int, until: int) -> bool:
+        """True if spans of a tenant that were sent between two times, in Unix nanoseconds, may not have been taken."""
+        return self._ledger.may_lack(namespace, since, until)
+
     def joined_until_ns(self) -> int:
         """Until when a session may have begun before the start, in Unix nanoseconds; 0 if none can."""
         return (

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple
 
-__all__ = ["FACTS", "OF_ONE_SESSION", "Cause", "Effect", "Fact", "effect_of"]
+__all__ = ["FACTS", "OF_ONE_SESSION", "UNTAKEN", "Cause", "Effect", "Fact", "effect_of"]
 
 
 class Effect(IntEnum):
@@ -135,6 +135,10 @@ FACTS: Final[Mapping[Cause, Fact]] = {
 
 OF_ONE_SESSION: Final = frozenset({Cause.MISTIMED})
 """Causes of gaps that are noted for one session: it keeps them, and no ledger has them."""
+
+
+UNTAKEN: Final = frozenset({Cause.OUTAGE, Cause.REFUSED, Cause.LOST})
+"""Causes of gaps in which whatever was sent, calls or other spans, may not have been taken."""
 
 
 def effect_of(doubts: Iterable[Cause]) -> Effect:

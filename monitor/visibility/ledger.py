@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from monitor.visibility.cause import OF_ONE_SESSION, Cause
+from monitor.visibility.cause import OF_ONE_SESSION, UNTAKEN, Cause
 from monitor.visibility.gap import Gap
 
 __all__ = ["GAPS_MAX", "Ledger", "is_within"]
@@ -102,6 +102,14 @@ class Ledger:
             if max(gap.until_ns, gap.told_ns) + self._linger_ns > now:
                 return True
         return False
+
+    def may_lack(self, namespace: str, since_ns: int, until_ns: int) -> bool:
+        """True if spans of a tenant that were sent between two times may not have been taken."""
+        return any(
+            gap.cause in UNTAKEN and gap.since_ns < until_ns and gap.until_ns > since_ns
+            and (gap.namespace is None or is_within(namespace, gap.namespace))
+            for gap in self._gaps
+        )  # fmt: skip
 
     def shift(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts, in nanoseconds."""

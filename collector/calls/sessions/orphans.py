@@ -11,7 +11,8 @@ call is an orphan while no span names its conversation (on the best rung that it
 Which spans name conversations is learnt of each service (`ConversationNaming`). Once a trace of it was there up to its root and
 nothing named its conversation, the spans above its calls are no longer awaited, but for a call before any request to a model, in a
 service whose models are asked first: an earlier trace may have asked for it. Nor are they awaited where spans beside the calls name it,
-and those above named no other one. So it is once a trace has waited for `WAIT_NS`, since spans get lost. But where a
+and those above named no other one. So it is once a trace has waited for `WAIT_NS`, since spans get lost; a trace whose spans we may not have
+taken meanwhile says nothing of its service, and its calls stay orphans. But where a
 span named a conversation on a better rung than the call's own spans did, or one above named another than those beside
 it, they are awaited for as long as it takes. Nor is a call an orphan whose conversation provably begins in its trace: nothing came before.
 
@@ -307,8 +308,10 @@ class Orphans:
             return []
         expired: list[tuple[Trace, ConversationNaming]] = []
         while self._waiting and self._waiting[0][0] + WAIT_NS <= now:
-            _, trace, naming = self._waiting.popleft()
-            if _is_missed(trace):
+            since, trace, naming = self._waiting.popleft()
+            if _is_missed(trace) and not self._monitor.gaps.may_lack(
+                trace.namespace, since, now
+            ):
                 self._note_waited(naming)
             expired.append((trace, naming))
         found = self.take_news()

@@ -224,6 +224,21 @@ def test_what_never_comes_is_awaited_for_a_minute(wire: Wire) -> None:
     assert service.doubted() == {"one"}
 
 
+@pytest.mark.parametrize("cause", [Cause.OUTAGE, Cause.REFUSED, Cause.LOST])
+def test_a_wait_in_which_spans_may_not_have_been_taken_tells_nothing(
+    wire: Wire, cause: Cause
+) -> None:
+    """The span above may have been sent then. A later trace that waits in vain tells that none names a conversation."""
+    service = Service().send(_turn(wire, "one")[0])
+    service.monitor.gaps.missed(NOW + 20 * SECOND, NOW + 21 * SECOND, cause)
+    service.pipeline.tick(NOW + WAIT_NS)
+    assert service.doubted() == {"one"}
+    service.send(_turn(wire, "two")[0], now=NOW + WAIT_NS)
+    assert service.doubted() == {"one", "two"}
+    service.pipeline.tick(NOW + 2 * WAIT_NS)
+    assert service.doubted() == {"one"}
+
+
 def _doubts(service: Service) -> dict[bytes, set[Cause]]:
     """Trace -> why its call is in doubt, but for its conversation."""
     trees = [trace.tree for trace in service.pipeline.traces if trace.tree is not None]

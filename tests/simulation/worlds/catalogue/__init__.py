@@ -116,7 +116,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "equal_calls_without_parents + ids_by_turn",
     ),
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
-        "id_on_parents_later + down_and_lost",
         "id_on_parents_later + lost_with_parents",
         "id_on_parents_later + clock_set_back",
     ),
