@@ -29,7 +29,8 @@ class Stage(IntEnum):
     EMISSION = 2  # on what the framework is set to write
     SPANS = 3  # on the spans that are written
     ARRIVAL = 4  # on when they arrive, and whether
-    PROCESS = 5  # on the monitor's process
+    CLOCKS = 5  # on the times that are written of all that
+    PROCESS = 6  # on the monitor's process
 
 
 class Hides(IntEnum):

@@ -131,10 +131,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "lost_with_parents + calls_within_calls",
         "clock_set_back + client_tool_unanswered",
     ),
-    "no world: by its times, a turn rests in the middle of its spans": (
-        "clock_set_back + resumed_after_its_end",
-        "tools_on_another_host + resumed_after_its_end",
-    ),
     "undecidable: both hosts' clocks are behind ours, so nothing shows that one is ahead of the other": (
         "clock_behind + tools_on_another_host",
         "clock_behind_the_start + tools_on_another_host",

@@ -22,19 +22,19 @@ def _move(world: World, by: float, since: float = float("-inf")) -> None:
             span.end += by
 
 
-@fault("B6", Stage.ARRIVAL, Hides.NOTHING)
+@fault("B6", Stage.CLOCKS, Hides.NOTHING)
 def clock_ahead(world: World, random: Chance) -> None:
     """The sender's clock is ahead, by a second to hours."""
     _move(world, random.choice(_OFFSETS))
 
 
-@fault("B6", Stage.ARRIVAL, Hides.NOTHING)
+@fault("B6", Stage.CLOCKS, Hides.NOTHING)
 def clock_behind(world: World, random: Chance) -> None:
     """The sender's clock is behind, by a second to some minutes; the process started long before."""
     _move(world, -random.choice([1, 5, 30, 59, 61, 70, 300, 1200]))
 
 
-@fault("B6", Stage.ARRIVAL, Hides.ORDER)
+@fault("B6", Stage.CLOCKS, Hides.ORDER)
 def clock_behind_the_start(world: World, random: Chance) -> None:
     """The sender's clock is hours behind: its spans seem to be older than the process."""
     _move(world, -random.choice([2 * 3600, 24 * 3600]))
@@ -48,13 +48,13 @@ def _a_moment(world: World, random: Chance) -> float:
     return world.once(random, "moment", instant(random.choice(starts) - 0.035))
 
 
-@fault("B6", Stage.ARRIVAL, Hides.ORDER)
+@fault("B6", Stage.CLOCKS, Hides.ORDER)
 def clock_set_forward(world: World, random: Chance) -> None:
     """The sender's clock is set forward in mid-session, by a second to hours."""
     _move(world, random.choice(_OFFSETS), since=_a_moment(world, random))
 
 
-@fault("B6", Stage.ARRIVAL, Hides.ORDER, twin=at_their_times)
+@fault("B6", Stage.CLOCKS, Hides.ORDER, twin=at_their_times)
 def clock_set_back(world: World, random: Chance) -> None:
     """The sender's clock, which was ahead or right, is set back in mid-session by more than the window."""
     by = random.choice([15, 30, 59, 61, 70, 300, 3600])
@@ -64,7 +64,7 @@ def clock_set_back(world: World, random: Chance) -> None:
     _move(world, -by, since=moment)
 
 
-@fault("uncertainty-rules.md: clocks", Stage.ARRIVAL, Hides.ORDER)
+@fault("uncertainty-rules.md: clocks", Stage.CLOCKS, Hides.ORDER)
 def tools_on_another_host(world: World, random: Chance) -> None:
     """Some tools run on a host whose clock is ahead of that of the agent's, by seconds."""
     tools = sorted({span.calls[0].tool for span in world.tool_spans()})
@@ -77,14 +77,14 @@ def tools_on_another_host(world: World, random: Chance) -> None:
             span.end += by
 
 
-@fault("uncertainty-rules.md: clocks", Stage.ARRIVAL, Hides.NOTHING)
+@fault("uncertainty-rules.md: clocks", Stage.CLOCKS, Hides.NOTHING)
 def millisecond_clock(world: World, random: Chance) -> None:
     """The clock tells whole milliseconds."""
     for span in world.spans:
         span.start, span.end = floor(span.start * 1000) / 1000, floor(span.end * 1000) / 1000
 
 
-@fault("uncertainty-rules.md: clocks", Stage.ARRIVAL, Hides.ORDER)
+@fault("uncertainty-rules.md: clocks", Stage.CLOCKS, Hides.ORDER)
 def no_times(world: World, random: Chance) -> None:
     """Some tool spans come without times."""
     for span, own in random.each(world.tool_spans()):
