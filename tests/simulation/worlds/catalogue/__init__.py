@@ -117,11 +117,14 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
         "id_on_parents_later + lost_with_parents",
+    ),
+    "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final": (
         "id_on_parents_later + clock_set_back",
     ),
     "after the start, a certain harm is told of the call that is harmful if nothing is missing (docs/uncertainty.md), and a page may come before it is known that something is": (
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
+        "better_name_above + started_in_mid_session",
     ),
     "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (times of further executions, parents that are calls)": (
         "lost_with_parents + executed_twice",
