@@ -95,10 +95,16 @@ class _Process:
     def end(self, *, killed: bool) -> None:
         """Writes down what is told at the end.
 
-        What did not come is counted minutes later. A process that was killed would have counted it, too.
+        What did not come is counted minutes later, and a joined session when it has ended. A process that was killed would have
+        counted them, too.
         """
         if killed:
-            self._told.judgements += [{**j, "killed": True} for j in self._monitor.judgements()]
+            told = [{**each, "killed": True} for each in self._monitor.judgements()]
+            self._told.judgements += told
+            joined = sum(each["joined"] for each in told)
+            if joined:
+                name = "offrails_sessions_joined_total"
+                self._told.reasons[name] = self._told.reasons.get(name, 0) + joined
             self._pipeline.finish()
         else:
             self._pipeline.finish()
