@@ -15,7 +15,8 @@ Invariants:
 - `tail_end` and `_running` say which steps still run at the end of the log, so `append` decides in
   O(1).
 - While `grouped` is False, no siblings overlap, and no answer asked for several steps.
-- Steps that one model answer asked for are one group (`answers`), unless the log is not `by_answer`.
+- Steps that one model answer asked for are one group (`answers`), unless the log is not `by_answer`. The same holds for
+  steps that overlap and may be siblings, since one of them has lost its context (`_astray`).
 
 Example: `a` (10 to 20), `b` (12 to 30) and `c` (30 to 31) have one parent. `b` starts before `a`
 ends, so both are a group: `groups()` is `[(0, 2)]`. `c` starts when `b` ends. Touching times are a
@@ -89,7 +90,8 @@ class SessionLog(Rows):
     def __init__(self, *, by_answer: bool = False) -> None:
         super().__init__()
         self.by_answer = by_answer
-        """True if steps that one model answer asked for are a group."""
+        """True where the best order counts: steps that one model answer asked for are a group, and so are those that may be
+        siblings (`_astray`)."""
         self._answers: StepAnswers | None = None
         """Answers of the steps that were requested together with others."""
         self._newest = 0
@@ -193,9 +195,10 @@ class SessionLog(Rows):
         if at == tail_end:
             return True
         parent = parent_of(call.trace_id + (call.parent_span_id or NO_PARENT))
-        if self._running is None:
-            return self._parent(meta) != parent
-        return at >= self._running.get(parent, 0)
+        running = self._running
+        if running is None:
+            running = {self._parent(meta): tail_end}
+        return at >= _until(parent, running, self._astray(parent, running))
 
     def insert(self, call: ToolCall, tool: int, token: int, at: int, receipt: int) -> StepPlace:
         """Adds a call at its place, with mark 0.
@@ -532,8 +535,8 @@ class SessionLog(Rows):
     ) -> list[tuple[int, int]]:
         """`groups` of overlapping siblings alone.
 
-        Siblings have the same parent, or none (`rows.parent_of`). A step joins a group if it starts while
-        an earlier sibling of the group still runs; touching times are a sequence. Steps of other
+        Siblings have the same parent, or none (`rows.parent_of`); where a step has lost its context, see `_astray`. A step
+        joins a group if it starts while an earlier sibling of the group still runs; touching times are a sequence. Steps of other
         parents that stand between the steps of a group are judged with it. Groups that interleave
         become one group. A step that overlaps no sibling is in no group.
         """
@@ -583,11 +586,48 @@ class SessionLog(Rows):
         """Takes a step that starts while steps of other parents run: it may overlap siblings, too."""
         parent = self._parent(meta)
         known = runs.get(parent)
+        begun = place
         if known is not None and at < known[1]:
-            _join(found, known[0], place)
-            runs[parent] = known[0], max(known[1], over)
-        else:
-            runs[parent] = place, over
+            begun, over = known[0], max(known[1], over)
+        for other in self._astray(parent, runs, place, at):
+            if at < runs[other][1]:
+                begun = min(begun, runs[other][0])
+        if begun < place:
+            _join(found, begun, place)
+        runs[parent] = begun, over
+
+    def _astray(
+        self, parent: bytes, runs: Collection[bytes], place: int = -1, at: int = 0
+    ) -> list[bytes]:
+        """Of other parents with steps that run, those whose steps may be siblings of a step, for all that is known.
+
+        A step without a parent may have lost its context: then it may be a sibling of any step that is no part of a call. The
+        order of the two is open, but not where the worst order counts: it would have to be certain that they are siblings.
+
+        Args:
+            parent: of the step.
+            runs: the parents of those that run.
+            place: of the step, to leave out those of one trace if no other step without a parent runs `at` its start: the one may
+                be the root, and the others below it. -1 leaves out none.
+            at: the start of the step.
+        """
+        if not self.by_answer or (parent != NO_PARENT and NO_PARENT not in runs):
+            return []
+        others = (
+            [NO_PARENT] if parent != NO_PARENT else [each for each in runs if each != parent]
+        )
+        found = [each for each in others if self.find(_known(each, parent)[16:]) is None]
+        if not found or place < 0:
+            return found
+        roots = [
+            self._context(meta)[:16]
+            for number, (begun, times, meta, _) in enumerate(self.unpacked(0, place + 1))
+            if (number == place or self._end(number, begun, times) > at)
+            and self._parent(meta) == NO_PARENT
+        ]
+        if len(roots) > 1:
+            return found
+        return [each for each in found if roots != [_known(each, parent)[:16]]]
 
     def running_at(
         self, place: int, first: int = 0, running: Mapping[bytes, int] | None = None
@@ -607,9 +647,13 @@ class SessionLog(Rows):
 
     def _is_beside(self, meta: int, last: int, at: int) -> bool:
         """True if a sibling of a new step still runs at its start, given that some step does."""
-        if self._running is None:
-            return self._siblings(meta, last)
-        return at < self._running.get(self._parent(meta), 0)
+        if self._running is not None:
+            parent = self._parent(meta)
+            return at < _until(parent, self._running, self._astray(parent, self._running))
+        if self._siblings(meta, last):
+            return True
+        # What runs until `tail_end` are siblings of the last step.
+        return self.by_answer and bool(self._astray(self._parent(meta), (self._parent(last),)))
 
     def _run_on(self, meta: int, last: int, at: int, end: int) -> None:
         """Takes note of a step that was appended while steps of other parents run."""
@@ -639,6 +683,9 @@ class SessionLog(Rows):
                 continue
             parent = self._parent(meta)
             known = runs.get(parent)
+            for other in self._astray(parent, runs, first + number, at):
+                if at < runs[other][1]:
+                    beside[runs[other][0]] = beside[number] = True
             if known is not None and at < known[1]:
                 beside[known[0]] = beside[number] = True
                 over = max(over, known[1])
@@ -699,6 +746,16 @@ class SessionLog(Rows):
                 number = place - group[0]
                 start, over = times[number]
                 times[number], beside[number] = (start, max(over, last)), True
+
+
+def _known(one: bytes, other: bytes) -> bytes:
+    """Of two, of which one is `NO_PARENT`, the other: the trace id and the span id of a parent."""
+    return other if one == NO_PARENT else one
+
+
+def _until(parent: bytes, running: Mapping[bytes, int], astray: Sequence[bytes]) -> int:
+    """Until when siblings of a step run, or steps that may be; 0 if none does."""
+    return max([running.get(parent, 0), *[running[other] for other in astray]])
 
 
 def _in_flight(

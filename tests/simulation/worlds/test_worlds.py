@@ -116,6 +116,10 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         # Ids count anew in each answer: two equal calls are written as one that is told again.
         ("ids_by_answer", 170_572),
         ("told_twice + ids_by_answer", 793_650),
+        # Calls without parents overlap calls of their answer that have one.
+        ("equal_calls_without_parents", 556_633),
+        ("equal_calls_without_parents + ids_by_answer", 209_169),
+        ("equal_calls_without_parents + ids_by_turn", 919_063),
         # A failed call without an id encloses its attempts.
         ("repeats_below_one_call", 788_155),
         # Of the calls before a start, only what models were given later tells.

@@ -525,6 +525,125 @@ def test_groups_are_not_cut_by_calls_of_other_parents(made: list[tuple[int, int,
         assert log.running_at(first) == log.running_at(first, half, log.running_at(half))
 
 
+# --- calls that have lost their context -------------------------------------------------------------
+
+PARENTS = (b"", span(8), span(9), span(10))
+"""The last one is the first call."""
+
+lost = st.lists(
+    st.tuples(
+        st.integers(2, 12),
+        st.integers(0, 9),
+        st.sampled_from(PARENTS),
+        st.sampled_from((TRACE, OTHER)),
+    ),
+    min_size=1,
+    max_size=8,
+)
+"""(start, duration, parent, trace) of calls."""
+
+
+def lost_calls(made: list[tuple[int, int, bytes, bytes]]) -> list[ToolCall]:
+    calls = [
+        call(number, start, start + length, parent_span_id=parent, trace_id=trace)
+        for number, (start, length, parent, trace) in enumerate(made, 11)
+    ]
+    return sorted(
+        [call(10, 1, 20, parent_span_id=span(8)), *calls],
+        key=lambda each: (each.start_ns, each.end_ns, each.span_id),
+    )
+
+
+def brute_lost(calls: list[ToolCall]) -> set[tuple[int, int]]:
+    """From the definition: which two calls overlap, and are siblings or may be."""
+    return {
+        (number, place)
+        for place, later in enumerate(calls)
+        for number, first in enumerate(calls[:place])
+        if first.end_ns > later.start_ns and _may_be_beside(calls, first, later)
+    }
+
+
+def _may_be_beside(calls: list[ToolCall], first: ToolCall, later: ToolCall) -> bool:
+    if not first.parent_span_id and not later.parent_span_id:
+        return True
+    if first.parent_span_id and later.parent_span_id:
+        return (first.trace_id, first.parent_span_id) == (later.trace_id, later.parent_span_id)
+    other = first if first.parent_span_id else later
+    if other.parent_span_id == span(10):
+        return False
+    place = calls.index(later)
+    roots = [
+        each.trace_id
+        for number, each in enumerate(calls[: place + 1])
+        if not each.parent_span_id and (number == place or each.end_ns > later.start_ns)
+    ]
+    return len(roots) > 1 or roots[0] != other.trace_id
+
+
+@given(lost, st.randoms(use_true_random=False))
+def test_a_call_that_has_lost_its_context_may_be_beside_any_that_is_no_part_of_a_call(
+    made: list[tuple[int, int, bytes, bytes]], random: Random
+) -> None:
+    """It has no parent, and another trace than the others, or runs beside another one without a parent; in any order of arrival."""
+    calls = lost_calls(made)
+    log, order = SessionLog(by_answer=True), list(calls)
+    random.shuffle(order)
+    for each in order:
+        if not log.append(each, 7, 0, each.start_ns, RECEIPT):
+            add(log, each)
+            log.groups()
+    calls = [
+        calls[[int.from_bytes(c.span_id, "big") for c in calls].index(n)] for n in spans(log)
+    ]
+    pairs = brute_lost(calls)
+    found = log.groups()
+
+    inside = {
+        (one, two) for one, two in pairs for first, end in found if first <= one < two < end
+    }
+    assert inside == pairs
+    assert all(
+        any((one, end - 1) in pairs for one in range(first, end)) for first, end in found
+    )
+    for first, end in found:
+        times = log.group_times(first, end)
+        beside = {number for pair in pairs for number in pair if first <= number < end}
+        for number, (start, over) in enumerate(times, first):
+            assert (start, over) == (
+                (calls[number].start_ns, calls[number].end_ns)
+                if number in beside
+                else (start, start)
+            )
+    for first in range(1, len(log)):
+        later = log.groups(first, running=log.running_at(first))
+        if any(begin < first < end for begin, end in found):
+            assert later[0][0] < first
+        else:
+            assert later == [group for group in found if group[0] >= first]
+
+
+def test_where_the_worst_order_counts_a_lost_call_is_beside_no_other() -> None:
+    """That they ran at once is not certain then: the call without a parent may be the agent's own, or below one of them."""
+    calls = [call(1, 0, 10, parent_span_id=span(9)), call(2, 5, 20, trace_id=OTHER)]
+    for is_best, groups in ((True, [(0, 2)]), (False, [])):
+        log = SessionLog(by_answer=is_best)
+        for each in calls:
+            add(log, each)
+        assert log.groups() == groups
+
+
+def test_the_only_call_without_a_parent_may_be_the_root_of_its_trace() -> None:
+    """What runs meanwhile in its trace may be below it; two of them are not both roots of one run."""
+    log = SessionLog(by_answer=True)
+    add(log, call(1, 0, 20))
+    add(log, call(2, 5, 10, parent_span_id=span(9)))
+    assert log.groups() == []
+
+    add(log, call(3, 6, 8))
+    assert log.groups() == [(0, 3)]
+
+
 # --- answers ----------------------------------------------------------------------------------
 
 ANSWERS = (b"", b"", b"answer A", b"answer B")

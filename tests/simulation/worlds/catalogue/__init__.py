@@ -112,9 +112,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a replay of a call that was made before the start looks like a call of its own": (
         "replayed + started_in_mid_session",
     ),
-    "a call without a parent that overlaps calls with one is where its start says": (
-        "equal_calls_without_parents + ids_by_turn",
-    ),
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
         "id_on_parents_later + lost_with_parents",
     ),
