@@ -212,11 +212,11 @@ def test_a_harm_that_a_later_call_makes_certain_is_told_of_that_call(folded: boo
     assert not folded or found["steps"][0]["tool"] == "look"
 
 
-@pytest.mark.parametrize(("young_alone", "certain"), [(True, True), (False, False)])
+@pytest.mark.parametrize("young_alone", [True, False])
 def test_a_call_that_both_readings_call_harmful_may_be_right_in_another(
-    young_alone: bool, certain: bool
+    young_alone: bool,
 ) -> None:
-    """`c` without `b`, unless `a` and `b` were missed and this `a` is the harm; a young session is worded as if plain."""
+    """`c` without `b`, unless `a` and `b` were missed and this `a` is the harm: it is this call or an earlier one."""
     if young_alone:
         monitor = young(TASK)
     else:
@@ -225,7 +225,7 @@ def test_a_call_that_both_readings_call_harmful_may_be_right_in_another(
     (verdict,) = told(monitor, "ac")
 
     assert (verdict.tool, verdict.kind) == ("c", Kind.HARMFUL)
-    assert verdict.certain_call is certain
+    assert not verdict.certain_call
 
 
 def test_a_harm_of_a_session_whose_beginning_alone_is_in_doubt_is_told_of_the_earlier_call() -> (

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from monitor.automaton.position import Position
 from monitor.session.judge.judge import HARMFUL
-from monitor.session.judgement.judgement import Judgement, is_young
+from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.step_marks import CODE, POSSIBLE, SUSPECTED, JudgedStep
 from monitor.visibility.cause import FACTS
 from monitor.visibility.words import DOUBTED_CALLS
@@ -90,7 +90,7 @@ def is_certain_call(judgement: Judgement, place: int, before: Position) -> bool:
             step.place == place and step.code >= HARMFUL
             for step in judgement.steps_of(wide=False)
         )
-    if is_young(judgement) or not judgement.is_doubtful():
+    if not judgement.is_doubtful():
         return True
     return all(
         judgement.judge.is_certain_call(step.before, judgement.token(place))

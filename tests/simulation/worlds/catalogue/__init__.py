@@ -118,7 +118,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final": (
         "id_on_parents_later + clock_set_back",
     ),
-    "after the start, a certain harm is told of the call that is harmful if nothing is missing (docs/uncertainty.md), and a page may come before it is known that something is": (
+    "after the start, a harm that a later call makes certain is told of the earlier call that is harmful if nothing is missing (docs/uncertainty-rules.md), and a page may come before it is known that something is": (
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
         "better_name_above + started_in_mid_session",
