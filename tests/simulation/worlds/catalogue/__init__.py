@@ -123,6 +123,16 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "arguments_twice_in_one_text + started_in_mid_session",
         "better_name_above + started_in_mid_session",
     ),
+    "its calls came before the start, and a conversation has rested for longer than sessions live (docs/uncertainty.md): it looks like a new one": (
+        "started_in_mid_session + resumed_after_its_end",
+        "restarted_and_lost + resumed_after_its_end",
+        "restarted_and_retried + resumed_after_its_end",
+    ),
+    "the turn that names the conversation came before the start, and the root of a later one proves a trace without an id to be new (docs/uncertainty.md)": (
+        "later_turns_without_id + started_in_mid_session",
+        "later_turns_without_id + restarted_and_lost",
+        "later_turns_without_id + restarted_and_retried",
+    ),
     "no twin is proven: what the other entry writes depends on the calls that are lost, or on their times (times of further executions, parents that are calls)": (
         "lost_with_parents + executed_twice",
         "lost_with_parents + made_again",
