@@ -70,7 +70,7 @@ def _as_far_as_told(
 def _check_spec(world: World, told: Told, document: Mapping[str, Any]) -> Iterable[Broken]:
     spec = document["id"]
     truths = {each.id: judge(document, each.answers()) for each in world.conversations}
-    claims = _claims(world, told, spec)
+    claims = set(_claims(world, told, spec)) | _ended(world, told, spec)
     final = _claims(world, told, spec, lasting=True)
     for conversation in world.conversations:
         truth = truths[conversation.id]
@@ -83,9 +83,7 @@ def _check_spec(world: World, told: Told, document: Mapping[str, Any]) -> Iterab
                 f"{spec}, {conversation.id}: {len(lasting) + folded} harmful calls are certain"
             )
             yield Broken(FALSE_CERTAIN, f"{what}, {truth.most} are true")
-        yield from _not_silent(
-            world, told, spec, conversation, truth, set(claims) & numbers, folded
-        )
+        yield from _not_silent(world, told, spec, conversation, truth, claims & numbers, folded)
     yield from _sound_counts(world, told, spec, truths)
     yield from _sound_stream(world, told, spec, truths)
     yield from _stream_is_not_silent(told, spec)
@@ -110,6 +108,22 @@ def _claims(world: World, told: Told, spec: str, *, lasting: bool = False) -> di
                 call = _call_of(world, step, found)
                 found[call.number if call else -1] = bool(step.get("certain_call", True))
     return found
+
+
+def _ended(world: World, told: Told, spec: str) -> set[int]:
+    """Calls that were told last as harmful for certain, in sessions of other names than conversations' that have ended.
+
+    Such a session is one trace, and is no longer shown.
+    """
+    shown = {judged["session"] for judged in told.judgements if judged["spec"] == spec}
+    shown |= {conversation.id for conversation in world.conversations}
+    return {
+        call.number
+        for verdict in _told_harm(told, spec)
+        if verdict.session.id not in shown
+        for call in [_call_of_verdict(world, verdict)]
+        if call is not None
+    }
 
 
 def _call_of(world: World, step: Step, taken: Iterable[int]) -> Call | None:

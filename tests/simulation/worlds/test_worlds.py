@@ -134,6 +134,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("clock_behind_the_start + restarted_and_lost", 325_906),
         # A clock is set while a conversation rests, not in the middle of its spans.
         ("no_times + resumed_after_its_end", 309_625),
+        # A trace without an id has ended, with its harm, before its conversation goes on.
+        ("a_trace_a_call + resumed_after_its_end", 945_752),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:
