@@ -82,6 +82,7 @@ class LogicalCall:
         "shared",
         "together",
         "told",
+        "twinned",
         "unplaced",
         "withdrawn",
     )
@@ -127,6 +128,8 @@ class LogicalCall:
         """The span of the call above it, where the two may have been asked for together: see `same_call.are_chained`."""
         self.told: tuple[Any, ...] = ()
         """What a client tells that it returned, which counts where no span does."""
+        self.twinned = b""
+        """The nearest span above both it and a call that may be the same and runs meanwhile; b"" if there is none: see `repeats`."""
         self.beside: bytes | None = None
         """The parent it is placed under: that of the call above it, where one answer asked for both."""
         self.echo = False

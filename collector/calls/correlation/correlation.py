@@ -285,15 +285,17 @@ class Correlation:
         if not call.asked_by:
             _guess(context.tree, call)
         above = outer.above if outer is not None else None
-        if outer is not None and above is not None and above.call is not None:
-            self._chain(context, call, outer, above.call)
-        elif (
+        if (
             outer is not None
             and above is not None
-            and (call.beside is not None or context.tree.uprooted)
+            and (
+                above.call is not None
+                or call.beside is not None
+                or call.twinned
+                or context.tree.uprooted
+            )
         ):
-            # It may have been below another call, as long as it was a model's request alone.
-            call.stand_beside(b"" if context.tree.is_uprooted(outer) else None)
+            self._place(context, call, outer)
         key, source = self._sessions.key(context, call)
         attributes = trace.attributes(call.outer.attributes, self._sessions.span_keys)
         old = call.judged
@@ -331,6 +333,8 @@ class Correlation:
             session = key if old is None else old.session
             self._reviews += self.repeats.note_anew(call, new, session, context.now)
         if call.shared and self._review(call, new, key):
+            if outer is not None:
+                self._place(context, call, outer)
             new = call.tool_call(
                 trace.trace_id,
                 key,
@@ -446,12 +450,19 @@ class Correlation:
         for call in found:
             self.update(context, call, tree.node(call.outer.span_id), "")
 
-    def _chain(
-        self, context: Context, call: LogicalCall, outer: SpanNode, above: LogicalCall
-    ) -> None:
-        """The span of a call is below that of another one, which may not have made it."""
+    def _place(self, context: Context, call: LogicalCall, outer: SpanNode) -> None:
+        """Decides below which span a call stands: that of another call may not have made it."""
         head = outer.above
-        if head is None or above is call or not self._requests.by_answer:
+        if head is None:
+            return
+        above = head.call
+        if above is None:
+            # Two workers may have executed one request: what is above both has asked for it. And a call may have been below
+            # another one, as long as it was a model's request alone.
+            is_uprooted = context.tree.is_uprooted(outer)
+            call.stand_beside(b"" if is_uprooted else call.twinned or None)
+            return
+        if above is call or not self._requests.by_answer:
             return
         if call.asked_by or above.asked_by:
             siblings = call.together and call.asked_by == above.asked_by

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import takewhile
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -201,8 +202,9 @@ class Repeats:
             if other.has_request or other.service is not None:
                 like = self._alike(other, each.session, call, new)
             other.shared = len(like) > 1
-            doubts = _doubts(each, like)
-            if doubts != other.doubts:
+            doubts, twinned = _doubts(each, like), _twinned(each, like)
+            if doubts != other.doubts or twinned != other.twinned:
+                other.twinned = twinned
                 other.doubt(doubts)
                 changed.append(Review(*place, other))
         return changed
@@ -341,6 +343,39 @@ def _doubts(seen: _Seen, like: Iterable[_Seen]) -> tuple[Cause, ...]:
     if seen.call is not None:
         causes.update(doubts_of_span(seen.call))
     return tuple([cause for cause in Cause if cause in causes]) if causes else ()
+
+
+def _twinned(seen: _Seen, like: Iterable[_Seen]) -> bytes:
+    """The nearest span above both a call and one that may be the same and runs meanwhile, below another span.
+
+    b"" if there is none, or none is known yet: then the call is looked at again once more is known of what is above it.
+    """
+    place = seen.place
+    if place is None:
+        return b""
+    for each in like:
+        other = each.place
+        if other is None or each is seen or other[1] is not place[1]:
+            continue
+        first, later = (each, seen) if _order(each) < _order(seen) else (seen, each)
+        if other[2].above is place[2].above or _doubt(first, later) is not Cause.TOLD_TWICE:
+            continue
+        mine, others = _above(place[2], place[1]), _above(other[2], place[1])
+        for node in mine:
+            if node in others:
+                return node.span_id
+        if mine and not mine[-1].came:
+            place[1].wait(mine[-1], place[2].span_id)
+    return b""
+
+
+def _above(node: SpanNode, tree: SpanTree) -> list[SpanNode]:
+    """The spans above a call, nearest first, up to the first that has not come; none from another call on."""
+    return list(takewhile(_is_no_call, tree.ancestors(node)))
+
+
+def _is_no_call(node: SpanNode) -> bool:
+    return node.call is None
 
 
 def _may_fail_as(seen: _Seen, later: _Seen) -> bool:

@@ -202,13 +202,14 @@ CALL_KINDS: Final = (
         LogicalCall,
         "_inner _made _pieces agent asked_by begun_anew beside chained decided doubled doubts "
         "echo given_up guessed judged lifted noted outer refused request request_span retold "
-        "service shared together told unplaced withdrawn",
+        "service shared together told twinned unplaced withdrawn",
         changes=(
             KindChange(added={"told": tuple}),
             KindChange(added={"request": bytes, "request_span": bytes}),
             KindChange(added={"noted": bytes, "retold": bool}),
             KindChange(added={"service": NoneType, "unplaced": bool}),
             KindChange(added={"begun_anew": bool}),
+            KindChange(added={"twinned": bytes}),
         ),
     ),
     kept(

@@ -228,6 +228,47 @@ def test_a_doubt_goes_with_the_call_that_it_was_about(wire: Any, bench: Any) -> 
     assert found.doubts() == [("pay", SURE), ("pay", SURE)]
 
 
+AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "shop", **IN}
+
+
+def _workers(wire: Any, *, above: str) -> list[Any]:
+    """Two workers execute one request, below agents' spans of their own; the second one's is below `above`."""
+    return [
+        wire.span("run", AGENT, id="run", start=0, end=9),
+        wire.span("worker", AGENT, id="one", parent="run", start=1, end=4),
+        wire.span("worker", AGENT, id="two", parent=above, start=1, end=5),
+        _pay(wire, "a", 2, 3, parent="one"),
+        _pay(wire, "b", 2.5, 4, parent="two"),
+    ]
+
+
+@pytest.mark.parametrize("is_deep", [False, True])
+def test_two_executions_of_one_request_stand_below_what_is_above_both(
+    wire: Any, bench: Any, is_deep: bool
+) -> None:
+    """That has asked for it: so they run beside its other calls, in whatever order the spans come."""
+    spans = _workers(wire, above="team" if is_deep else "run")
+    if is_deep:
+        spans.append(wire.span("team", AGENT, id="team", parent="run", start=1, end=6))
+    run = spans[0].span_id
+    for order in islice(permutations(spans), 0, None, 5 if is_deep else 1):
+        found = bench().send(*order)
+        assert found.doubts() == [("pay", SURE), ("pay", TWICE)]
+        assert [call.parent_span_id for call in found.judged()] == [run, run]
+
+
+def test_a_part_of_a_call_stays_below_it(wire: Any, bench: Any) -> None:
+    """What is above both workers is above the call, too; but the call has made the second one."""
+    spans = _workers(wire, above="step")
+    spans.append(wire.tool("step", id="step", parent="run", start=1, end=6, attributes=IN))
+    for order in islice(permutations(spans), 0, None, 5):
+        found = bench().send(*order)
+        parents = {call.span_id: call.parent_span_id for call in found.judged()}
+        assert [parents[each.span_id] for each in spans[3:5]] == [
+            each.parent_span_id for each in spans[3:5]
+        ]
+
+
 # --- requests to an MCP server -------------------------------------------------------------------
 
 

@@ -120,6 +120,10 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("equal_calls_without_parents", 556_633),
         ("equal_calls_without_parents + ids_by_answer", 209_169),
         ("equal_calls_without_parents + ids_by_turn", 919_063),
+        # Two workers execute one request, beside other calls of its answer; no model's span tells of that.
+        ("executed_twice", 388_000),
+        ("executed_twice + no_model_spans", 592_486),
+        ("executed_twice + ids_by_turn", 119_355),
         # A failed call without an id encloses its attempts.
         ("repeats_below_one_call", 788_155),
         # Of the calls before a start, only what models were given later tells.

@@ -79,12 +79,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "id_on_parents_soon + better_name_above",
         "better_name_above + equal_calls_without_parents",
     ),
-    "no model's answer tells that calls below agents' spans of their own were asked for at once: those that overlap are where their starts say": (
-        "executed_twice + no_model_spans",
-        "executed_twice + ids_by_turn",
-        "executed_twice + ids_by_answer",
-        "executed_twice + one_id_for_an_answer",
-    ),
     "undecidable: `chained` takes spans from below those that tell of the same call": (
         "mcp_calls + chained",
         "mcp_calls + chained_without_models",
