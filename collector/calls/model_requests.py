@@ -41,7 +41,9 @@ from collector.calls.tree.trace import OpenRequest, Trace
 from collector.calls.unseen_calls import (
     Change,
     UnseenCalls,
+    do_ids_tell,
     has_come,
+    is_asked_after,
     is_unseen,
     note_id,
     spans_between,
@@ -54,6 +56,7 @@ from collector.dialects.model_messages.given_results import (
     may_show_failure,
 )
 from collector.dialects.model_messages.outputs import (
+    NOTHING,
     OVERSIZED,
     REQUESTS_MAX,
     Outputs,
@@ -258,7 +261,7 @@ class ModelRequests:
                     piece = _piece(span, request, index, len(found), agent)
                     held.append(RequestPiece(trace, piece))
                 else:
-                    self._watch(trace, request.call_id, request.tool, span.start_ns)
+                    self._watch(trace, span, request)
             if self.by_answer:
                 self._note_answer(trace, span, found)
             self._shorten(known, trace, span)
@@ -270,21 +273,37 @@ class ModelRequests:
         if trace.tree is not None and may_show_failure(span, outputs):
             trace.tree.failing_ns = max(trace.tree.failing_ns, span.start_ns)
         ready = self._confirmed(requester, known, trace, results)
+        waiting = _open_tools(trace) if known.tools else ()
         found = requested(span, outputs)
         _note_asked(trace, span, found)
         self._latest.note(trace.key, found, span.start_ns)
-        asked = [
-            RequestPiece(trace, _piece(span, request, index, len(found), agent))
-            for index, request in enumerate(found)
-            if self._is_news(requester, trace, span, request, index, now, judged=True)
-            and (request.tool not in known.tools or self.mode == "always")
-        ]
+        asked: list[RequestPiece] = []
+        for index, request in enumerate(found):
+            if not self._is_news(requester, trace, span, request, index, now, judged=True):
+                continue
+            if request.tool not in known.tools or self.mode == "always":
+                piece = _piece(span, request, index, len(found), agent)
+                asked.append(RequestPiece(trace, piece))
+            else:  # a server tells of its calls
+                self._watch(trace, span, request)
         if self.by_answer:
             self._note_answer(trace, span, found)
+        if trace.tree is not None and trace.tree.watched is not None:
+            self._look_for_unseen(requester, trace, trace.tree, results, waiting, now)
         if self.mode == "always" or known.is_silent:
             return ready + asked
         self._hold(requester, known, asked)
         return ready
+
+    def hear(self, requester: Requester, trace: Trace, span: Span, now: int) -> None:
+        """A model was asked, and nothing is on the wire of what it was given, or answered."""
+        tree = trace.tree
+        if self.mode == "never" or tree is None:
+            return
+        _hear(trace, span)
+        if tree.watched is not None:
+            results = SpanResults(span, NOTHING)
+            self._look_for_unseen(requester, trace, tree, results, _open_tools(trace), now)
 
     def _some_may_be_silent(self, known: _Agent, found: list[RequestedCall]) -> bool:
         for request in found:  # noqa: SIM110 - `any` makes a generator
@@ -337,10 +356,30 @@ class ModelRequests:
                 each.call.end(span.start_ns)
                 self.shortened.append(each)
 
-    def _watch(self, trace: Trace, call_id: str, tool: str, start_ns: int) -> None:
+    def _watch(self, trace: Trace, span: Span, asked: RequestedCall) -> None:
         """Watches a request for a tool that leaves spans: this call may leave none."""
-        if call_id and trace.tree is not None and self.is_named(tool):
-            watch(trace.tree, WatchedRequest(call_id, tool, start_ns))
+        tree, requester = trace.tree, trace.requester
+        if tree is None or not asked.call_id or not self.is_named(asked.tool):
+            return
+        request = WatchedRequest(asked.call_id, asked.tool, span.start_ns)
+        others = watch(tree, request)
+        is_late = tree.heard_ns > span.start_ns and tree.heard_ns >= span.end_ns
+        if is_late and requester is not None:
+            since_ns, above = span.start_ns, span.parent_span_id
+            self._miss_unseen(requester, trace, tree, request, since_ns, above)
+        if others:
+            self._look_again(trace, tree, others)
+
+    def _look_again(
+        self, trace: Trace, tree: SpanTree, asked: Sequence[WatchedRequest]
+    ) -> None:
+        """Ids tell from now on which of these requests were executed."""
+        requester = trace.requester
+        if requester is None or not self.is_named(asked[0].tool):
+            return
+        for each in asked:
+            if each.start_ns < tree.heard_ns:
+                self._miss_unseen(requester, trace, tree, each, each.start_ns, b"")
 
     def _look_for_unseen(
         self,
@@ -353,6 +392,8 @@ class ModelRequests:
     ) -> None:
         """Calls may be missing whose results a model was given, and of which no span has told.
 
+        Where it is not on the wire what a model was given, it may be the result of each earlier request.
+
         `opened`: tools of which fewer calls had been executed than asked for, before this span.
         """
         heard_ns = results.span.start_ns
@@ -361,7 +402,7 @@ class ModelRequests:
         waiting: list[WatchedRequest] = []
         for each in tree.watched or ():
             if each.start_ns < heard_ns and not is_unseen(
-                tree, each, is_open=each.tool in opened
+                tree, each, heard_ns, is_open=each.tool in opened
             ):
                 if has_come(tree, each) or not (above := spans_between(tree, each, parent)):
                     continue
@@ -369,9 +410,14 @@ class ModelRequests:
             waiting.append(each)
         tree.watched = waiting or None
         earlier = [each.call_id for each in waiting if each.start_ns < heard_ns]
-        if not earlier or not results.may_answer(earlier):
+        if not earlier:
             return
-        ids = results.all().keys() & earlier
+        if not results.are_recorded:
+            ids = {each.call_id for each in waiting if is_asked_after(tree, each, results.span)}
+        elif results.may_answer(earlier):
+            ids = results.all().keys() & earlier
+        else:
+            return
         tree.watched = [each for each in waiting if each.call_id not in ids] or None
         for each in waiting:
             if each.call_id in ids:
@@ -382,7 +428,8 @@ class ModelRequests:
                 self.gaps += self._unseen.miss(
                     requester, trace, each, since_ns, heard_ns, between.get(each.call_id, ())
                 )
-                if each.tool not in opened and each.call_id not in between:
+                is_taken = each.tool not in opened and each.call_id not in between
+                if is_taken and do_ids_tell(tree, each.tool):
                     self._await(trace, each.tool, now)  # another execution was taken for it
 
     def _mind_gaps(self, requester: Requester, known: _Agent) -> None:
@@ -574,25 +621,45 @@ class ModelRequests:
             self._miss_again(each.trace, each.call.outer)
 
     def _miss_again(self, trace: Trace, outer: Piece) -> None:
-        """A judged request is retracted, since its tool leaves spans; its own has not come."""
+        """A request is not held or judged any more, since its tool leaves spans; its own may not have come."""
         requester, tree, tool = trace.requester, trace.tree, outer.tool
         if requester is None or tree is None:
             return
         if tool not in self._agent(requester).tools or not self.is_named(tool):
             return
         request = WatchedRequest(outer.call_id, tool, outer.start_ns)
-        self._watch(trace, outer.call_id, tool, outer.start_ns)
-        between = spans_between(tree, request, outer.parent)
-        if not between and not is_unseen(
-            tree, request, is_open=_open_of(trace, tool) is not None
-        ):
-            return
-        if tree.heard_ns > outer.start_ns:  # as a model was asked again, the call was made
+        if outer.call_id:
+            watch(tree, request)
+        if tree.heard_ns > outer.start_ns:
             # It may have been made before the others of its answer, which begin within so many nanoseconds (`_piece`).
             since_ns = outer.start_ns - REQUESTS_MAX
-            self.gaps += self._unseen.miss(
-                requester, trace, request, since_ns, tree.heard_ns, between
+            self._miss_unseen(
+                requester, trace, tree, request, since_ns, _above_asker(tree, outer)
             )
+
+    def _miss_unseen(
+        self,
+        requester: Requester,
+        trace: Trace,
+        tree: SpanTree,
+        request: WatchedRequest,
+        since_ns: int,
+        above: bytes,
+    ) -> None:
+        """A model was asked again after a request: its call was made, and may be missing.
+
+        `above`: the span above the models' own.
+        """
+        is_open = _open_of(trace, request.tool) is not None
+        between = set[bytes]()
+        if not is_unseen(tree, request, tree.heard_ns, is_open=is_open):
+            between = spans_between(tree, request, above)
+            if not between:
+                return
+        if tree.nameless:
+            since_ns = min(since_ns, trace.called_ns)  # see `_look_for_unseen`
+        until_ns = tree.heard_ns
+        self.gaps += self._unseen.miss(requester, trace, request, since_ns, until_ns, between)
 
     def executed(
         self,
@@ -601,15 +668,18 @@ class ModelRequests:
         tool: str,
         source: str,
         *,
-        judged: bool,
+        counts: bool,
+        start_ns: int = 0,
         call_id: str = "",
     ) -> list[JudgedRequest]:
-        """Notes a tool's span, of the dialect `source`; `judged` if its request was judged.
+        """Notes a tool's span, of the dialect `source`.
+
+        `counts`: False if it stands for no request that waits: its request was judged, or it may be no call of its own.
 
         Returns:
             Judged requests to retract, because tool spans tell of them.
         """
-        if not judged:
+        if counts:
             known = _open_of(trace, tool)
             if known is not None:
                 self._one_less(known)
@@ -617,9 +687,11 @@ class ModelRequests:
                 _note_early(trace.tree, tool)
         if trace.tree is not None:
             # A request to a server has an id of its own.
-            note_id(trace.tree, "" if source in _PROTOCOL else call_id, tool)
+            others = note_id(trace.tree, "" if source in _PROTOCOL else call_id, tool)
+            if others:
+                self._look_again(trace, trace.tree, others)
         is_open = _open_of(trace, tool) is not None
-        self.gaps += self._unseen.came(trace, tool, call_id, is_open=is_open)
+        self.gaps += self._unseen.came(trace, tool, call_id, start_ns, is_open=is_open)
         back = self._is_loud(requester, trace, tool, source)
         other = trace.requester
         if other is None or other is requester or other == requester:
@@ -648,7 +720,7 @@ class ModelRequests:
         kept = [each for each in known.held if each.piece.tool != tool]
         for trace_, piece in known.held:
             if piece.tool == tool:
-                self._watch(trace_, piece.call_id, tool, piece.start_ns)
+                self._miss_again(trace_, piece)
         back: list[JudgedRequest] = []
         if self.mode == "auto":
             back = [each for each in known.judged if self._is_double(known, each, tool, first)]
@@ -804,6 +876,14 @@ def _lay_beside(asked: RequestPiece, trace: Trace, given: Span) -> None:
     following = tree.answers.following(piece.start_ns, parent)
     piece.parent = parent
     piece.end_ns = max(piece.end_ns, min(given.start_ns, following or given.start_ns))
+
+
+def _above_asker(tree: SpanTree, piece: Piece) -> bytes:
+    """The span above the model's that asks for a call; the call may have been laid below it (`_lay_beside`)."""
+    like, node = tree.known(piece.call_id, piece.tool), tree.node(piece.parent)
+    if like is None or node is None or node.above is None or like.answer != piece.parent:
+        return piece.parent
+    return node.above.span_id
 
 
 def _size(asked: RequestPiece) -> int:

@@ -648,6 +648,8 @@ class Pipeline:
                 span, plan.outputs, owner.requester, context
             ):
                 self._leave(error)
+        elif plan.wordless and context.tree.asked:
+            self._requested_calls.hear(span, owner.requester, context)
 
     def _touch(self, trace: Trace) -> None:
         """One span more, which the trace's session counts at the end of the request."""

@@ -89,6 +89,12 @@ class RequestedCalls:
             self._requests.oversized = 0
         return errors
 
+    def hear(self, span: Span, requester: Requester, context: Context) -> None:
+        """Notes that a model was asked, where nothing of that is on the wire."""
+        self._requests.hear(requester, context.trace, span, context.now)
+        if self._requests.gaps:
+            self._correlation.tell_gaps()
+
     def _note_answers(self, span: Span, outputs: Outputs, trace: Trace) -> None:
         """A model may have been given answers of tools that were called in other traces.
 

@@ -7,8 +7,10 @@ tool may then be missing in that time (`Cause.SILENT_TOOL`), until the span come
 Requests of tools that leave spans are *watched* until the next request to a model of their trace. Mostly their spans have come by
 then, and nothing is read.
 
+Where it is not on the wire what models are given, each later request to a model of the trace counts as one that holds the result.
+
 Where no ids tell, executions are counted. One below a span that has not come may be a call within the lost one: it does not count
-until that span comes.
+until that span comes. One that began after the result was given does not count, nor does the second of two that may be one.
 
 Example: an answer asks for `check` and `pay`. The model's next request holds both results; a span has come of `pay` alone.
 So `pay` without `check` is possible harm.
@@ -16,12 +18,13 @@ So `pay` without `check` is possible harm.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from collector.calls.records import Requester
-from collector.calls.tree.span_tree import SpanTree, WatchedRequest
+from collector.calls.tree.span_tree import AlikeSpans, SpanTree, WatchedRequest
 from collector.calls.tree.trace import Trace
+from collector.decode.span import Span
 from monitor.records import Evidence
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -32,7 +35,9 @@ __all__ = [
     "WATCHED_MAX",
     "Change",
     "UnseenCalls",
+    "do_ids_tell",
     "has_come",
+    "is_asked_after",
     "is_unseen",
     "note_id",
     "spans_between",
@@ -61,44 +66,109 @@ class _Key(NamedTuple):
     tool: str
 
 
-def watch(tree: SpanTree, request: WatchedRequest) -> None:
-    """Watches a request, unless a span has told of its execution."""
+def watch(tree: SpanTree, request: WatchedRequest) -> Sequence[WatchedRequest]:
+    """Watches a request, unless a span has told of its execution. Returns what `note_id` does."""
     if has_come(tree, request):
-        _match(tree, request.tool)
-        return
+        return _match(tree, request.tool)
     if tree.watched is None:
         tree.watched = []
     if len(tree.watched) < WATCHED_MAX:
         tree.watched.append(request)
+    return ()
 
 
-def note_id(tree: SpanTree, call_id: str, tool: str) -> None:
-    """A span has told of a call: notes whether its ids are those of the models' requests."""
+def note_id(tree: SpanTree, call_id: str, tool: str) -> Sequence[WatchedRequest]:
+    """A span has told of a call: notes whether its ids are those of the models' requests.
+
+    Returns:
+        Requests for the tool that may have been taken for executed by their numbers, if ids tell from now on that they were not.
+    """
     if not call_id:
         tree.nameless = True
     elif tree.matched is None or tool not in tree.matched:
         like = tree.known(call_id, tool)
         if like is not None and like.asked:
-            _match(tree, tool)
+            return _match(tree, tool)
+    return ()
 
 
-def _match(tree: SpanTree, tool: str) -> None:
+def _match(tree: SpanTree, tool: str) -> Sequence[WatchedRequest]:
     if tree.matched is None:
         tree.matched = set()
+    elif tool in tree.matched:
+        return ()
     tree.matched.add(tool)
+    found = list[AlikeSpans]()
+    like = tree.alike
+    while like is not None:  # `alikes` is a generator
+        if like.tool == tool and like.asked and like.first is None:
+            found.append(like)
+        like = like.older
+    return _requests(tree, found) if found else ()
 
 
-def is_unseen(tree: SpanTree, request: WatchedRequest, *, is_open: bool) -> bool:
+def _requests(tree: SpanTree, found: list[AlikeSpans]) -> list[WatchedRequest]:
+    """The requests for some calls, as far as the answers that ask for them are remembered."""
+    if tree.answers is None:
+        return []
+    starts = [(each, tree.answers.start_of(each.answer)) for each in found]
+    return [WatchedRequest(each.call_id, each.tool, start) for each, start in starts if start]
+
+
+def is_asked_after(tree: SpanTree, request: WatchedRequest, span: Span) -> bool:
+    """True if a model's span began after that of a request, and not within it, as a client's span does."""
+    if span.start_ns <= request.start_ns:
+        return False
+    like, node = tree.known(request.call_id, request.tool), tree.node(span.span_id)
+    if like is None or node is None or not like.answer:
+        return True
+    if like.answer == span.span_id:  # both have the request
+        return False
+    for above in tree.ancestors(node):  # noqa: SIM110 - `any` makes a generator
+        if above.span_id == like.answer:
+            return False
+    return True
+
+
+def is_unseen(tree: SpanTree, request: WatchedRequest, heard_ns: int, *, is_open: bool) -> bool:
     """True if no span has told of a request's execution, as far as ids tell, else as their numbers do.
 
-    `is_open`: fewer calls of the tool were executed than asked for, in this trace.
+    Args:
+        tree: of its trace.
+        request: the request.
+        heard_ns: when a model was given its result.
+        is_open: fewer calls of the tool were executed than asked for, in this trace.
     """
     if has_come(tree, request):
         return False
-    return is_open or _do_ids_tell(tree, request.tool)
+    if is_open or do_ids_tell(tree, request.tool):
+        return True
+    return tree.latest_ns > heard_ns and _is_short(tree, request, heard_ns)
 
 
-def _do_ids_tell(tree: SpanTree, tool: str) -> bool:
+def _is_short(tree: SpanTree, request: WatchedRequest, heard_ns: int) -> bool:
+    """True if fewer calls of an answer had begun by a moment than the answer asks for, of one tool.
+
+    Those that began later have come before their own request: they were counted as executions of this one. A call of which no
+    answer is known may be this one's.
+    """
+    tool, like = request.tool, tree.known(request.call_id, request.tool)
+    if like is None or not like.answer:
+        return False
+    asked = [each for each in tree.alikes() if each.tool == tool and each.answer == like.answer]
+    begun = {
+        node.call
+        for node in tree.calls()
+        if node.call is not None
+        and node.call.is_executed
+        and node.call.outer.tool == tool
+        and node.call.request_span in (b"", like.answer)
+        and node.call.outer.start_ns <= heard_ns
+    }
+    return len(begun) < len(asked)
+
+
+def do_ids_tell(tree: SpanTree, tool: str) -> bool:
     """True if spans of a tool would have the ids of the models' requests: its own have, or others, and none has no id."""
     matched = tree.matched
     return matched is not None and (tool in matched or not tree.nameless)
@@ -186,8 +256,10 @@ class UnseenCalls:
             self._ids.pop(key[:2], None)
         return self._gaps.pop(key), False
 
-    def came(self, trace: Trace, tool: str, call_id: str, *, is_open: bool) -> list[Change]:
-        """A span has told of a call of a tool.
+    def came(
+        self, trace: Trace, tool: str, call_id: str, start_ns: int, *, is_open: bool
+    ) -> list[Change]:
+        """A span has told of a call of a tool, which began at `start_ns`.
 
         `is_open`: fewer calls of the tool were executed than asked for, in this trace. That counts where no ids tell.
         """
@@ -199,8 +271,10 @@ class UnseenCalls:
         ids = self._ids.get(key[:2], {}).get(tool, {})
         ids.pop(call_id, None)
         tree = trace.tree
-        if tree is not None and _do_ids_tell(tree, tool):
+        if tree is not None and do_ids_tell(tree, tool):
             is_open = bool(ids)
+        elif start_ns > self._gaps[key].until_ns:
+            return []  # the results had been given by then
         return [] if is_open or any(ids.values()) else [self._end(key)]
 
     def above_came(self, trace: Trace, span_id: bytes, tool: str) -> list[Change]:

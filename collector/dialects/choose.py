@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from collector.decode.span import Span
 from collector.dialects.base import Dialect
-from collector.dialects.model_messages.outputs import OUTPUTS_FROM, Outputs, outputs_of
+from collector.dialects.model_messages.outputs import OUTPUTS_FROM, outputs_of
 from collector.dialects.names.session_and_agent_keys import (
     AGENT_KEYS,
     AGENT_SPANS,
@@ -120,6 +120,7 @@ class _PlanParts:
         "extras",
         "fails",
         "foreign",
+        "kinds",
         "models",
         "outputs",
         "pending",
@@ -149,7 +150,9 @@ class _PlanParts:
         self.session = tuple([(place[key], key, rung) for rung, key in rungs if key in place])
         self.agents = _agents(scope, place, agent_keys)
         self.wrappers = _wrappers(scope, place)
-        self.outputs = _outputs(scope, place)
+        self.outputs = outputs_of(place, scope)
+        self.kinds = _guards(OUTPUTS_FROM, place)[:1]
+        """What states that a span is a model's: of the keys that do, the first present one decides."""
         self.extras = tuple(sorted(extras))
         self.fails = _failed_parts(scope, place)
         self.stops = _guards(STOPS, place)
@@ -175,9 +178,8 @@ class _PlanParts:
         for guards, _ in self.fails:
             for guard in guards:
                 places.add(guard.at)
-        if self.outputs is not None:
-            for guard in self.outputs[0]:
-                places.add(guard.at)
+        for guard in self.kinds:
+            places.add(guard.at)
         if self.unclear is not None:
             for _, guard in self.unclear.says:
                 places.add(guard.at)
@@ -187,17 +189,18 @@ class _PlanParts:
 
     def settled(self, span: Span) -> ReadPlan:
         """The plan for spans whose guarded values are this one's."""
-        outputs = self.outputs
-        at = self.pending
+        outputs, at = self.outputs, self.pending
+        is_asked = _fit(span, self.kinds)
         plan = ReadPlan(
             tuple([fields for guards, fields in self.calls if _pass(span, guards)]),
             self.session,
             tuple([agent for guards, agent in self.agents if _fit(span, guards)]),
             tuple([wrapper for guards, wrapper in self.wrappers if _fit(span, guards)]),
-            outputs[1] if outputs is not None and _fit(span, outputs[0]) else None,
+            outputs if is_asked else None,
             self.extras,
             stop=any(fits(span, guard) for guard in self.stops),
             model=self._is_model(span),
+            wordless=outputs is None and bool(self.kinds) and is_asked,
             pending=at is not None and span.attribute(at) == PENDING,
             pending_parent=self.pending_parent,
             error=self.error,
@@ -636,9 +639,3 @@ def _failed_parts(
             if len(guards) == len(part.values):
                 found.append((guards, part.event))
     return tuple(found)
-
-
-def _outputs(scope: str, place: dict[str, int]) -> tuple[Guards, Outputs] | None:
-    found = outputs_of(place, scope)
-    # Of the keys that state a span's kind, the first present one decides.
-    return (_guards(OUTPUTS_FROM, place)[:1], found) if found is not None else None

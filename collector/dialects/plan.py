@@ -195,6 +195,7 @@ class ReadPlan:
         "twins",
         "unclear",
         "untold",
+        "wordless",
         "wrappers",
     )
 
@@ -209,6 +210,7 @@ class ReadPlan:
         *,
         stop: bool,
         model: bool,
+        wordless: bool,
         pending: bool,
         pending_parent: int | None,
         error: int | None,
@@ -230,6 +232,8 @@ class ReadPlan:
         """True for a span of a model or an agent: spans above and below it are not one call."""
         self.model = model and bool(session)
         """True for a model's span that may name the session of those beside it."""
+        self.wordless = wordless
+        """True for a model's span that has neither messages nor requests."""
         self.pending = pending
         """True for the pending span that Logfire sends when a span starts."""
         self.pending_parent = pending_parent
@@ -251,6 +255,7 @@ class ReadPlan:
             or outputs
             or extras
             or stop
+            or wordless
             or pending
             or fails is not None
         )

@@ -99,6 +99,10 @@ class ModelAnswers:
                 found = found or answer
         return found
 
+    def start_of(self, span_id: bytes) -> int:
+        """Start of an answer; 0 if it is not remembered."""
+        return next((each.start_ns for each in self._answers if each.span_id == span_id), 0)
+
     def following(self, start_ns: int, parent: bytes) -> int:
         """Start of the first answer below the span `parent` that was asked for after a time; 0 if there is none."""
         answers = self._answers

@@ -395,9 +395,12 @@ class Correlation:
             call.judged = new
             has_span = new.evidence is not Evidence.REQUESTED
             if has_span and old.evidence is Evidence.REQUESTED:
-                self._withdraw(context, new, judged=True)
-            elif has_span and old.tool != new.tool:  # now it is known which request it executes
-                self._withdraw(context, new, judged=False)
+                self._withdraw(context, new, counts=False)
+            elif has_span and (
+                old.tool != new.tool
+                or (Cause.ROUND_TRIP in old.doubts and Cause.ROUND_TRIP not in new.doubts)
+            ):  # now it is known which request it executes
+                self._withdraw(context, new, counts=True)
             if self._decided.size and not call.decided:
                 self._confirmation.again(call, trace)
 
@@ -587,7 +590,10 @@ class Correlation:
             self._coverage.count(cause)  # in its session the monitor does
         self.echoes.note(self._requester(trace, call), trace, call)
         if new.evidence is not Evidence.REQUESTED:
-            self._withdraw(context, new, judged=False)
+            is_round = Cause.ROUND_TRIP in new.doubts or (
+                bool(self._reviews) and _leaves_a_round(self._reviews, new.tool)
+            )
+            self._withdraw(context, new, counts=not is_round)
 
     def _amend(self, trace: Trace, old: ToolCall, new: ToolCall) -> None:
         """More is known of a call than the monitor knows."""
@@ -719,7 +725,7 @@ class Correlation:
         call.doubled = True
         self._stats.count("spans_merged")
 
-    def _withdraw(self, context: Context, new: ToolCall, *, judged: bool) -> None:
+    def _withdraw(self, context: Context, new: ToolCall, *, counts: bool) -> None:
         """A tool span shows that its agent's tools have spans: requests that were judged were doubles."""
         requester = self._ids.requester(context.trace.namespace, new.attributes)
         back = self._requests.executed(
@@ -727,7 +733,8 @@ class Correlation:
             context.trace,
             new.tool,
             new.source,
-            judged=judged,
+            counts=counts,
+            start_ns=new.start_ns,
             call_id=new.call_id,
         )
         doubles = [
@@ -748,6 +755,14 @@ def _is_known_otherwise(old: ToolCall | None, new: ToolCall) -> bool:
     if old is None:
         return True
     return (old.session, old.call_id, old.tool) != (new.session, new.call_id, new.tool)
+
+
+def _leaves_a_round(reviews: list[Review], tool: str) -> bool:
+    """True if a known request to a server may be one call with a new one, which began earlier: that has counted."""
+    for each in reviews:
+        if Cause.ROUND_TRIP in each.call.doubts and each.call.outer.tool == tool:
+            return True
+    return False
 
 
 def _guess(tree: SpanTree, call: LogicalCall) -> None:

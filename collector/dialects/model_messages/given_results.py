@@ -87,6 +87,13 @@ class SpanResults:
         self.outputs = outputs
         self._found: dict[str, GivenResult] | None = None
 
+    @property
+    def are_recorded(self) -> bool:
+        """False if it is not on the wire what the model was given."""
+        if self.outputs.roles:
+            return True
+        return any(each is not None for each in given_texts(self.span, self.outputs))
+
     def all(self) -> dict[str, GivenResult]:
         """See `given_results`."""
         if self._found is None:

@@ -28,6 +28,7 @@ from collector.dialects.values.result_parts import RESULT_KEYS, RESULT_TYPES
 __all__ = [
     "ABOUT_TOOLS",
     "JSON_DEPTH",
+    "NOTHING",
     "OUTPUTS_FROM",
     "OVERSIZED",
     "REQUESTS_MAX",
@@ -87,6 +88,11 @@ class Outputs:
     events: bool
     """True if events of such spans have the messages: see `event_messages`."""
 
+
+NOTHING: Final = Outputs(
+    (), None, None, None, None, (), {}, (), None, answered=False, done=False, events=False
+)
+"""The outputs of a model's span that has neither messages nor requests."""
 
 _FLAT: Final = re.compile(
     r"((?:llm\.output_messages\.\d+\.)?message\.tool_calls\.\d+\.tool_call\."

@@ -466,7 +466,7 @@ def test_what_is_watched_is_bounded(wire: Any, bench: Any) -> None:
     for number, trace in enumerate(traces):
         request = WatchedRequest("c", "pay", number)
         unseen.miss(Requester("", "svc"), trace, request, number, number + 1)
-    lifted = [unseen.came(trace, "pay", "c", is_open=False) for trace in traces]
+    lifted = [unseen.came(trace, "pay", "c", 0, is_open=False) for trace in traces]
     assert [bool(each) for each in lifted] == [False] * GAPS_MAX + [True] * GAPS_MAX
 
 
@@ -480,7 +480,7 @@ def test_beyond_the_bound_on_ids_a_gap_stays() -> None:
             request = WatchedRequest(f"c{number}", "pay", 1)
             unseen.miss(Requester("", "svc"), trace, request, 1, 2)
         ended = [
-            unseen.came(trace, "pay", f"c{number}", is_open=False) for number in range(count)
+            unseen.came(trace, "pay", f"c{number}", 0, is_open=False) for number in range(count)
         ]
         assert any(ended) is not stays
 
@@ -505,6 +505,225 @@ def test_a_tool_that_is_asked_for_again_and_again_is_missing_nowhere(
     for span in spans:
         found.send(span)
         assert _gaps(found) == []
+
+
+# --- calls without spans, of tools on an MCP server --------------------------------------------------
+
+
+def _server(wire: Any, tool: str, start: float, parent: str = "", **more: Any) -> Any:
+    """A request to an MCP server, as the server tells it, below its client's span or a step that makes the requests."""
+    attributes = {
+        "mcp.method.name": "tools/call", "gen_ai.tool.name": tool, "jsonrpc.request.id": f"{start}", **IN, **more,
+    }  # fmt: skip
+    given = {"id": f"{tool}{start}", "parent": parent or f"send {tool}", "kind": 2}
+    name, scope = f"tools/call {tool}", "mcp-python-sdk"
+    return wire.span(name, attributes, scope=scope, start=start, end=start + 0.2, **given)
+
+
+def _served_run(wire: Any) -> list[Any]:
+    """`check` is asked for beside `look_up`, and leaves no span; requests to the server have no ids of the model's."""
+    return [
+        _model(wire, 1, [LOOK, CHECK]),
+        _served(wire, "look_up", 2),
+        _model(wire, 3, [PAY], [LOOK, CHECK], ["c1", "c2"]),
+        _served(wire, "pay", 4),
+    ]
+
+
+def _served_elsewhere(wire: Any) -> list[Any]:
+    """Another conversation, in which each call of the server's tools has a span."""
+    more = {"scope": "mcp-python-sdk", "trace": "other", "parent": ""}
+    return [
+        wire.span(
+            f"MCP send tools/call {tool}",
+            {"mcp.method.name": "tools/call", "gen_ai.conversation.id": "other"},
+            id=f"other {tool}", start=0.1 + n / 10, **more,
+        )
+        for n, tool in enumerate(("look_up", "check", "pay"))
+    ]  # fmt: skip
+
+
+def test_a_call_of_a_servers_tool_that_left_no_span_is_missed(wire: Any, bench: Any) -> None:
+    """The result was given, and fewer calls of the tool had spans than were asked for: until its span comes."""
+    found = bench([_spec()]).send(*_served_elsewhere(wire), *_served_run(wire), now=10)
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    assert [(step["tool"], bool(step.get("possible"))) for step in _steps(found)] == [
+        ("look_up", False),
+        ("pay", True),
+    ]
+    found.send(_served(wire, "check", 2.2), now=11)
+    assert _gaps(found) == []
+
+
+def test_two_spans_of_one_request_to_a_server_are_one_call_of_it(wire: Any, bench: Any) -> None:
+    """Its client's span comes last: it shows that no span is missing above the call, and not that another call was made."""
+    found = bench([_spec()]).send(
+        _model(wire, 1, [CHECK]),
+        _model(wire, 3, [LOOK], [CHECK], ["c2"]),
+        _served(wire, "look_up", 4),
+        _model(wire, 5, [("c4", "check")], [CHECK, LOOK], ["c2", "c1"]),
+        _server(wire, "check", 6),
+    )
+    assert (Cause.SILENT_TOOL, "check") in _gaps(found)
+    found.send(_served(wire, "check", 5.9))
+    assert (Cause.SILENT_TOOL, "check") in _gaps(found)
+
+
+def test_the_rounds_of_one_call_stand_for_one_request(wire: Any, bench: Any) -> None:
+    """A call whose server asks back is two requests to it: the second one is not the call of which no span tells."""
+    found = bench([_spec()]).send(
+        *_served_elsewhere(wire),
+        _model(wire, 1, [CHECK]),
+        _model(wire, 3, [("c4", "check")], [CHECK], ["c2"]),
+        _served(wire, "check", 4),
+    )
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    found.send(_served(wire, "check", 4.6))
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+
+
+def test_a_span_that_comes_before_its_request_stands_for_no_earlier_one(
+    wire: Any, bench: Any
+) -> None:
+    """It began after the result of the earlier request was given, so of that call none tells."""
+    found = bench([_spec()]).send(
+        *_served_elsewhere(wire),
+        _model(wire, 1, [CHECK]),
+        _served(wire, "check", 3.6),
+        _model(wire, 3, [("c4", "check")], [CHECK], ["c2"]),
+    )
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    found.send(_served(wire, "check", 3.7))
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    found.send(_served(wire, "check", 2))
+    assert _gaps(found) == []
+
+
+# --- results that are not on the wire ----------------------------------------------------------------
+
+
+def _mute(wire: Any, start: float, asked: list[tuple[str, str]], **more: Any) -> Any:
+    """A model's span that has what it asks for, if it asks for calls, and not what it was given."""
+    output = [{"type": "tool_call", "id": i, "name": t, "arguments": {}} for i, t in asked]
+    said = json.dumps([{"role": "assistant", "parts": output}])
+    attributes = {"gen_ai.operation.name": "chat", **more.pop("named", IN)}
+    if asked:
+        attributes["gen_ai.output.messages"] = said
+    given = {"id": f"chat{start}", "parent": "run", "start": start, "end": start + 0.5, **more}
+    return wire.span("chat", attributes, **given)
+
+
+@pytest.mark.parametrize("asked", [[PAY], []])
+def test_where_results_are_not_recorded_a_later_request_shows_that_a_call_was_made(
+    wire: Any, bench: Any, asked: list[tuple[str, str]]
+) -> None:
+    """Also a request that nothing is told of: the call left no span, so it may be missing, until its span comes."""
+    found = bench([_spec()]).send(
+        *_seen_elsewhere(wire),
+        _mute(wire, 1, [LOOK]),
+        _tool(wire, "look_up", "c1", 2),
+        _mute(wire, 3, [CHECK]),
+        _mute(wire, 5, asked),
+        _tool(wire, "pay", "c3", 6),
+        now=10,
+    )
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    assert [step["tool"] for step in _steps(found) if step.get("possible")] == ["pay"]
+    found.send(_tool(wire, "check", "c2", 4), now=11)
+    assert _gaps(found) == []
+
+
+def test_while_no_model_is_asked_again_a_call_of_a_tool_with_spans_is_under_way(
+    wire: Any, bench: Any
+) -> None:
+    """Its span comes when it has ended."""
+    found = bench([_spec()]).send(
+        *_seen_elsewhere(wire),
+        _mute(wire, 1, [LOOK]),
+        _tool(wire, "look_up", "c1", 2),
+        _mute(wire, 3, [CHECK]),
+    )
+    assert _gaps(found) == []
+
+
+@pytest.mark.parametrize("asked", [[], [CHECK]])
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])
+def test_a_clients_span_within_the_models_is_no_later_request(
+    wire: Any, bench: Any, order: tuple[int, ...], asked: list[tuple[str, str]]
+) -> None:
+    """Two instrumentations tell of one request to a model, with what it asks for or without; the client's comes first or last."""
+    within = {"parent": "chat3", "end": 3.4}
+    for own in ("client", "a client", "the client"):
+        spans = [
+            _tool(wire, "look_up", "c1", 2),
+            _mute(wire, 3, [CHECK]),
+            _mute(wire, 3.1, asked, id=own, **within),
+        ]
+        found = bench([_spec()]).send(*_seen_elsewhere(wire), _mute(wire, 1, [LOOK]))
+        for place in order:
+            found.send(spans[place])
+        assert _gaps(found) == []
+
+
+@pytest.mark.parametrize("last", [[PAY], []])
+def test_a_request_from_before_the_first_span_of_its_tool_may_have_been_executed(
+    wire: Any, bench: Any, last: list[tuple[str, str]]
+) -> None:
+    """Another conversation shows that the tool leaves spans; the model had been asked again by then."""
+    other = {"gen_ai.conversation.id": "other"}
+    found = bench([_spec()]).send(
+        _mute(wire, 1, [LOOK]),
+        _tool(wire, "look_up", "c1", 2),
+        _mute(wire, 3, [CHECK]),
+        _mute(wire, 5, last),
+        _tool(wire, "pay", "c3", 6),
+        wire.tool("check", id="o", trace="other", start=7, call_id="o1", attributes=other),
+        now=10,
+    )
+    assert (Cause.SILENT_TOOL, "check") in _gaps(found)
+    assert [step["tool"] for step in _steps(found) if step.get("possible")] == ["pay"]
+    found.send(_tool(wire, "check", "c2", 4), now=11)
+    assert (Cause.SILENT_TOOL, "check") not in _gaps(found)
+
+
+# --- spans that come in another order than they began ------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_request_that_comes_after_its_result_may_have_left_no_span(
+    wire: Any, bench: Any, ids: bool
+) -> None:
+    """The model's next request came before it: the call was made, and no span has told of it."""
+    spans = _parallel(wire, ids=ids)
+    found = bench([_spec()]).send(*_seen_elsewhere(wire))
+    for place in (4, 2, 0, 1, 3):
+        found.send(spans[place], now=10)
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    assert [step["tool"] for step in _steps(found) if step.get("possible")] == ["pay"]
+    found.send(_tool(wire, "check", "c2" if ids else "", 2), now=11)
+    assert _gaps(found) == []
+
+
+@pytest.mark.parametrize("is_asked_first", [True, False])
+def test_a_span_that_came_before_its_request_was_taken_for_an_earlier_one_until_its_id_tells(
+    wire: Any, bench: Any, is_asked_first: bool
+) -> None:
+    """`check` is asked for twice, and the first call left no span: the ids of both requests are known at last."""
+    again = ("c4", "check")
+    given = [CHECK, again], ["c2", "c4"]
+    second = _model(wire, 3, [again], [CHECK], ["c2"])
+    third = wire.tool("check", id="third", parent="run", start=7, call_id="c5", attributes=IN)
+    found = bench([_spec()]).send(*_seen_elsewhere(wire))
+    for span in (
+        _model(wire, 1, [CHECK]),
+        _tool(wire, "check", "c4", 4),
+        _model(wire, 6, [("c5", "check")], *given),
+        *([second, third] if is_asked_first else [third, second]),
+    ):
+        found.send(span)
+    assert _gaps(found) == [(Cause.SILENT_TOOL, "check")]
+    first = wire.tool("check", id="first", parent="run", start=2, call_id="c2", attributes=IN)
+    assert _gaps(found.send(first)) == []
 
 
 # --- calls without spans that failed -----------------------------------------------------------------

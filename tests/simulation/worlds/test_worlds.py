@@ -140,6 +140,21 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("no_times + resumed_after_its_end", 309_625),
         # A trace without an id has ended, with its harm, before its conversation goes on.
         ("a_trace_a_call + resumed_after_its_end", 945_752),
+        # One call of a server's tool has no span. The client's span of another one comes after the server's.
+        ("lost_and_answered + mcp_calls", 688_821),
+        ("parallel_tools_without_spans + mcp_calls", 712_064),
+        # A span comes before its request, after the result of an earlier request was given.
+        ("lost_and_answered + mcp_calls", 688_855),
+        ("delayed + lost_and_answered", 214_327),
+        # Two rounds of a call are no two calls, one of which had no span.
+        ("lost_and_answered + mcp_round_trips", 821_977),
+        # Results are not on the wire; the last request to a model has nothing but its name.
+        ("lost_and_answered + client_tool_unanswered", 894_391),
+        ("client_tool_unanswered + parallel_tools_without_spans", 765_604),
+        # A request comes after the one that holds its result.
+        ("shuffled + parallel_tools_without_spans", 510_104),
+        ("shuffled + parallel_tools_without_spans", 510_173),
+        ("shuffled + parallel_tools_without_spans", 510_259),
     ],
 )
 def test_worlds_that_broke_a_law_keep_it(name: str, seed: int) -> None:

@@ -88,20 +88,10 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "told_in_two_traces + chained_without_models",
         "executed_twice + chained",
     ),
-    "requests to a server have no ids of the model's calls: that one call has no span, of a tool that leaves some, is learnt too late": (
-        "mcp_calls + parallel_tools_without_spans",
-        "client_tool_unanswered + parallel_tools_without_spans",
-        "client_tool_unanswered + lost_and_answered",
-        "mcp_calls + lost_and_answered",
-        "mcp_round_trips + lost_and_answered",
-    ),
     "one of several equal executions is lost: another one's span is taken for it": (
         "lost_and_answered + executed_twice",
         "lost_and_answered + made_again",
         "lost_and_answered + repeats_below_one_call",
-    ),
-    "while its own request has not arrived, a span of a tool is taken for that of an earlier request": (
-        "lost_and_answered + delayed",
     ),
     "a replay of a call that was made before the start looks like a call of its own": (
         "replayed + started_in_mid_session",
@@ -145,9 +135,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "undecidable: an equal id in a trace whose conversation nobody ever names is one call told again, or another conversation's": (
         "id_never + ids_by_answer",
         "id_never + ids_by_turn",
-    ),
-    "without ids of calls, one within a call of the same tool counts as the execution of the next request": (
-        "lost_and_answered + calls_within_calls",
     ),
     "a call that runs while its clock is set is moved whole, with its start, which was right": (
         "clock_set_forward + chained",
