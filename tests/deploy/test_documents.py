@@ -451,6 +451,7 @@ OTHERS = {
     *("file_storage", "auth_request"),  # the Collector, nginx
     "transfer_to_x",  # any tool that hands over
     *("call_prevented", "call_overruled"),  # one line of code: "call_" and the kind
+    "harmful_call_withdrawn",  # the event of a harm, and "_withdrawn"
 }
 """Names on pages that other programs have, or that the code puts together."""
 
