@@ -39,7 +39,9 @@ class Told:
 
     @property
     def all(self) -> tuple[Any, ...]:
-        """The verdicts, the judgements and the counts."""
+        """The verdicts, the judgements and the counts, once sessions have looked at what is missing no more."""
+        self.monitor.tick(NOW)
+        self.verdicts += self.monitor.news()
         seen = [each.as_json() for each in self.pipeline.inventory]
         return self.verdicts, list(self.monitor.judgements()), self.stats.counts, seen
 
