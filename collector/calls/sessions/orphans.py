@@ -217,7 +217,8 @@ class Orphans:
             tree.lone = True
             self._wait(context, call, naming, missing=False)
             return not self._monitor.limits.history_complete
-        self._note_whole(naming)
+        if not naming.whole and _is_complete(tree):
+            self._note_whole(naming)
         return _settle(tree, call)
 
     def note_claim(self, trace: Trace, call: LogicalCall) -> None:
@@ -354,6 +355,14 @@ def _is_there(tree: SpanTree, node: SpanNode) -> bool:
         if not above.place:
             return False
         above = above.above if tree.looped is None else tree.up(above)
+    return True
+
+
+def _is_complete(tree: SpanTree) -> bool:
+    """True if every span has arrived that a span of the trace names as its parent: none of them can name a conversation."""
+    for node in tree.nodes.values():  # noqa: SIM110 - `all` makes a generator
+        if not node.came:
+            return False
     return True
 
 

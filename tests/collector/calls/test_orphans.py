@@ -224,6 +224,26 @@ def test_what_never_comes_is_awaited_for_a_minute(wire: Wire) -> None:
     assert service.doubted() == {"one"}
 
 
+@pytest.mark.parametrize("beside", ["a call", "a model's span"])
+def test_a_call_without_a_parent_says_nothing_while_spans_of_its_trace_are_missing(
+    wire: Wire, beside: str
+) -> None:
+    """A call has lost its parent: the agent's span, which is to come, names the conversation of its trace, and of later ones."""
+    lost = wire.tool("lost", trace="one", start=1)
+    chat = {"gen_ai.operation.name": "chat"}
+    other = wire.span("chat", chat, parent="one", trace="one")
+    if beside == "a call":
+        other = wire.tool("one", parent="one", trace="one", start=1)
+    service = Service().send(other, lost, wire.tool("two", parent="two", trace="two"))
+    assert "two" in service.doubted()
+    service.send(_agent(wire, "one", "s1", trace="one", start=0, end=2))
+    assert service.doubted() == {"two"}
+
+    service = Service().send(other, lost, wire.tool("two", parent="two", trace="two"))
+    service.send(_agent(wire, "one", trace="one", start=0, end=2))
+    assert service.doubted() == set()
+
+
 @pytest.mark.parametrize("cause", [Cause.OUTAGE, Cause.REFUSED, Cause.LOST])
 def test_a_wait_in_which_spans_may_not_have_been_taken_tells_nothing(
     wire: Wire, cause: Cause

@@ -98,6 +98,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
         "id_on_parents_later + lost_with_parents",
+        "id_never + resumed_after_its_end",
     ),
     "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final": (
         "id_on_parents_later + clock_set_back",
