@@ -29,7 +29,7 @@ from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause
 from monitor.visibility.gap import EVER, Gap, with_own
 from monitor.visibility.sight import CLEAR, Sight, sight_of
 
-__all__ = ["SessionSights", "is_turn_unknown"]
+__all__ = ["SessionSights", "is_turn_unknown", "receipt_of"]
 
 SIGHTS_MAX: Final = 4_096
 """Bound of the cache of sights."""
@@ -102,7 +102,8 @@ class SessionSights:
         known = self._clocks.leading.get(session.key)
         if known is None:
             return []
-        mixed = mixed_with(known, session, self._limits.window_ns)
+        corrected = self._clocks.lead_of(session.key) is not None
+        mixed = mixed_with(known, session, self._limits.window_ns, corrected=corrected)
         return self._note_leading(session, known, mixed)
 
     def _note_leading(
@@ -184,7 +185,7 @@ class SessionSights:
         for judgement in session.judgements:
             verdicts += self._reports.report(session, judgement, judgement.move_back(lead))
         for place, held in enumerate(session.held or ()):
-            excess = held.end_ns - _receipt(session, held)
+            excess = held.end_ns - receipt_of(session, held)
             if session.held is not None and is_led(excess, lead):
                 session.held[place] = moved_back(held, lead)
         session.set_times_anew()
@@ -329,7 +330,7 @@ def is_turn_unknown(judge: Judge, part: str) -> bool:
     return part == _NO_TURN and judge.spec.scope == "turn"
 
 
-def _receipt(session: Session, call: ToolCall) -> int:
+def receipt_of(session: Session, call: ToolCall) -> int:
     """When a call of the session was received; if no log has it, when the session's last one was."""
     for judgement in session.judgements:
         place = judgement.log.find(call.span_id)

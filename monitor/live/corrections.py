@@ -8,6 +8,7 @@ from typing import Any
 from monitor.aggregate.totals import SessionFinished
 from monitor.judging.clocks.leading_calls import LEAD_NS
 from monitor.judging.clocks.mistimed_calls import is_mistimed, without_rounding
+from monitor.judging.session_sights import receipt_of
 from monitor.live.lifecycle import Lifecycle
 from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
@@ -57,14 +58,17 @@ class Corrections:
         clocks = self._clocks
         if call.end_ns < call.start_ns:
             call = without_rounding(call)
-        if clocks.is_ahead(call, now):
-            call = self._lifecycle.corrected(call, now)
-        if clocks.is_ahead(old, now):
-            old = clocks.corrected(old, now)
+        received = now
+        if clocks.are_doubted and call.end_ns == old.end_ns:  # the news is not of its times
+            received = receipt_of(session, old)
+        if clocks.is_ahead(call, received):
+            call = self._lifecycle.corrected(call, received)
+        if clocks.is_ahead(old, received):
+            old = clocks.corrected(old, received)
         if old.evidence is not call.evidence or (is_mistimed(call) and not is_mistimed(old)):
             self._state.news += self._sights.doubt_times(session, call, now)
-        if call.end_ns - now > LEAD_NS or clocks.are_doubted:
-            self._state.news += self._sights.doubt_clocks(session, call, now)
+        if call.end_ns - received > LEAD_NS or clocks.are_doubted:
+            self._state.news += self._sights.doubt_clocks(session, call, received)
         session.see_again(old, call)
         self._facts.name(session, call, named)
         if call.gaps or call.doubts or call.start_ns < self._judging.started_ns:

@@ -119,11 +119,20 @@ def corrected_calls(
     return known._replace(is_mixed=known.is_mixed or is_other)
 
 
-def mixed_with(known: LeadingCalls, session: Session, window_ns: int) -> LeadingCalls:
-    """The leading calls of a session that has got the calls of another one."""
+def mixed_with(
+    known: LeadingCalls, session: Session, window_ns: int, *, corrected: bool
+) -> LeadingCalls:
+    """The leading calls of a session that has got the calls of another one.
+
+    Args:
+        known: those before.
+        session: with all calls.
+        window_ns: so long spans take to arrive.
+        corrected: whether calls are moved back: then they arrive as if with a right clock.
+    """
     known = known._replace(late_ns=_latest_ns(session, known.late_ns))
-    is_mixed = known.is_mixed or _has_others(session, known) or _differ(known, window_ns)
-    return known._replace(is_mixed=is_mixed)
+    differ = not corrected and _differ(known, window_ns)
+    return known._replace(is_mixed=known.is_mixed or differ or _has_others(session, known))
 
 
 def _first(session: Session, call: ToolCall, late_ns: int) -> LeadingCalls:

@@ -187,3 +187,37 @@ def test_a_span_may_say_later_that_its_clock_is_another() -> None:
     bench.observe("refund", 3)
 
     assert bench.judged == (0, 1)
+
+
+@pytest.mark.parametrize("ahead", [40, 70])
+def test_sessions_of_one_clock_that_turn_out_to_be_one_have_its_order(ahead: float) -> None:
+    """Whether the clock is ahead by so much that calls are moved back, or by less."""
+    bench = Bench()
+    bench.observe("refund", 0, ahead, session="trace")
+    bench.observe("look", 1, ahead)
+    bench.monitor.corrections.rekey(
+        SessionKey("", "trace"), SessionKey("", "s"), "id", START + 2 * SECOND
+    )
+
+    assert bench.judged[0] == 1
+    assert bench.doubts == 0
+
+
+@pytest.mark.parametrize("ahead", [40, 65])
+def test_a_call_that_is_known_better_long_after_stays_in_its_place(ahead: float) -> None:
+    """The agent's span came half a minute later, and took a doubt from `look`: its times are as far ahead as before."""
+    bench = Bench()
+    bench.observe("look", 0, ahead)
+    bench.observe("refund", 1, ahead)
+    known = call(
+        1,
+        "look",
+        start_ns=START + int(ahead * SECOND) - SECOND // 10,
+        end_ns=START + int(ahead * SECOND),
+    )._replace(attributes=SERVER, session=SessionKey("", "s"))
+    bench.monitor.corrections.amend(
+        known, known._replace(agent="shop"), START + int(0.7 * ahead * SECOND)
+    )
+
+    assert bench.judged == (0, 0)
+    assert bench.doubts == 0

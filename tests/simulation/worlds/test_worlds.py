@@ -110,6 +110,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("clock_behind_the_start + id_on_parents_later", 445_302),
         # The harm that was counted at one call turns out to be at the call before it.
         ("odd_names + id_on_parents_later", 635_684),
+        # Traces whose calls are moved back, since one clock is far ahead, turn out to be one session.
+        ("clock_ahead + id_on_parents_soon", 936_349),
         # A server's span says that its tool has failed, whatever the framework writes.
         ("failures_in_results + mcp_calls", 38_710),
         ("failures_in_odd_results + mcp_calls", 830_083),
