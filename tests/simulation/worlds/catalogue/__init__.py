@@ -65,6 +65,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "which answer asked for a call is known within a trace alone": (
         "context_lost_with_ids + answer_one_by_one",
+        "context_lost_with_ids + answer_one_by_one_without_ids",
         "context_lost_with_ids + lost_and_answered",
     ),
     "a call without a span may have run until its model is asked again: under `strict` its worst order counts, also behind an execution that came after it": (
@@ -80,6 +81,8 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "better_name_above + equal_calls_without_parents",
     ),
     "undecidable: `chained` takes spans from below those that tell of the same call": (
+        "told_twice + chained",
+        "told_twice + chained_without_models",
         "mcp_calls + chained",
         "mcp_calls + chained_without_models",
         "mcp_round_trips + chained",
@@ -92,6 +95,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "lost_and_answered + executed_twice",
         "lost_and_answered + made_again",
         "lost_and_answered + repeats_below_one_call",
+    ),
+    "a trace whose root names another session is proven to be new by no request: harm after the start stays possible": (
+        "worse_name_above + started_just_before_first_requests",
     ),
     "a replay of a call that was made before the start looks like a call of its own": (
         "replayed + started_in_mid_session",
@@ -139,6 +145,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a call that runs while its clock is set is moved whole, with its start, which was right": (
         "clock_set_forward + chained",
+        "clock_set_forward + id_on_parents_later",
     ),
 }
 
