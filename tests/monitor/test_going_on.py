@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.limits import SECOND
 from monitor.records import Kind
@@ -79,6 +81,24 @@ def test_a_rest_decides_no_doubt_for_harm() -> None:
         kinds.append([verdict.kind for verdict in found])
 
     assert kinds == [[Kind.SELF_LOOP], [Kind.SELF_LOOP]]
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_rest_decides_no_doubt_of_a_call(fold: bool) -> None:
+    """A call that may be none stays possible harm once its session has rested, and a gap behind it was taken back."""
+    limits = Limits(fold=fold, idle_ns=60 * SECOND)
+    judge = Monitor(specs(LAP), limits, started_ns=NOW - 7200 * SECOND)
+    judge.observe(call(1, "b"), NOW)
+    judge.observe(call(2, "b", doubts=(Cause.ROUND_TRIP,)), NOW + SECOND)
+    judge.tick(NOW + 100 * SECOND)
+    judge.tick(NOW + 300 * SECOND)
+    judge.observe(call(400, "a"), NOW + 401 * SECOND)
+    gap = Gap(Cause.REFUSED, START + 399 * SECOND, START + 401 * SECOND)
+    for change in (judge.gaps.note, judge.gaps.lift):
+        change(gap)
+        judge.gaps.look_again()
+
+    assert [each["harmful"] for each in judge.judgements()] == [1]
 
 
 def test_a_session_is_not_evicted_for_the_one_it_moves_into() -> None:

@@ -166,7 +166,8 @@ class Checkpoint(FoldedScores):
                 self.run.scatter(judge.anywhere)
             for scored in (self, *self.others):
                 scored.give_up()
-        if not (sight.maybe or doubted):
+        # A folded step that may not be what it seems remains so, whatever is missing.
+        if not (sight.maybe or doubted or self.doubted):
             self.wide, self.apart = None, False
 
     def of(self, number: int) -> FoldedScores:
