@@ -90,7 +90,7 @@ def leading_calls(
     if known is None:
         if not leads:
             return None
-        known = _first(session, call, late_ns)
+        known = _first(session, call, late_ns, lead_ns)
     elif leads:
         known = known.and_(call, -late_ns)
     if not is_mistimed(call):
@@ -113,7 +113,7 @@ def corrected_calls(
         lead_ns: the most by which clocks differ whose calls are moved by as much.
     """
     if known is None:
-        known = _first(session, call, -lead_ns)
+        known = _first(session, call, -lead_ns, LEAD_NS)
     known = known.and_(call, lead_ns)
     is_other = not _has_one_clock(known.sender, call.attributes)
     return known._replace(is_mixed=known.is_mixed or is_other)
@@ -135,14 +135,14 @@ def mixed_with(
     return known._replace(is_mixed=known.is_mixed or differ or _has_others(session, known))
 
 
-def _first(session: Session, call: ToolCall, late_ns: int) -> LeadingCalls:
+def _first(session: Session, call: ToolCall, late_ns: int, lead_ns: int) -> LeadingCalls:
     found = LeadingCalls(
         -late_ns, call.start_ns, call.start_ns, late_ns, call.attributes, is_mixed=False
     )
     if not session.seen:
         return found
     latest_ns = _latest_ns(session, late_ns)
-    is_mixed = latest_ns >= 0 and _has_others(session, found)
+    is_mixed = latest_ns >= -lead_ns and _has_others(session, found)
     return found._replace(late_ns=latest_ns, is_mixed=is_mixed)
 
 

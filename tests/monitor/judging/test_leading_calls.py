@@ -96,6 +96,16 @@ def test_calls_before_one_of_another_clock_are_doubted_too(ahead: float) -> None
     assert bench.judged[1] > 0
 
 
+def test_a_clock_is_right_that_is_ahead_by_milliseconds() -> None:
+    """`refund` was received 2 ms before its end: its clock is right, and that of `look` is another one."""
+    bench = Bench()
+    bench.observe("refund", 0, late=-0.002)
+    bench.observe("look", 0.01, 5, sender=BROWSER)
+
+    assert bench.judged == (0, 1)
+    assert bench.doubts == 1
+
+
 def test_hosts_that_tell_nothing_of_themselves_have_other_clocks_if_their_calls_arrive_so() -> (
     None
 ):
