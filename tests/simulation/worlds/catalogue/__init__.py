@@ -91,6 +91,13 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "told_in_two_traces + chained_without_models",
         "executed_twice + chained",
     ),
+    "MCP's own spans have no ids of calls: workers' spans above executions of one request are those of several agents, whose calls are ordered by their times (docs/uncertainty.md)": (
+        "executed_twice + mcp_calls",
+        "executed_twice + mcp_round_trips",
+    ),
+    "undecidable: the other entry takes the history off the wire, which alone shows earlier turns: then each turn is a session (docs/uncertainty.md)": (
+        "no_id_but_history + client_tool_unanswered",
+    ),
     "one of several equal executions is lost: another one's span is taken for it": (
         "lost_and_answered + executed_twice",
         "lost_and_answered + made_again",
@@ -146,6 +153,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a call that runs while its clock is set is moved whole, with its start, which was right": (
         "clock_set_forward + chained",
         "clock_set_forward + id_on_parents_later",
+        "clock_set_forward + mcp_round_trips",
     ),
 }
 

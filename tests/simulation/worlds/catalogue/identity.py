@@ -168,7 +168,7 @@ def mcp_calls(world: World, random: Chance) -> None:
 
 
 def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[int]) -> None:
-    """MCP's own spans have no arguments. Of two servers, each has some of the tools.
+    """MCP's own spans have no arguments. Of two servers, each has some of the tools. What a tool calls is below its server's span.
 
     A server knows what it answers: its span has status error where the result says `isError`, whatever the framework writes.
     """
@@ -212,6 +212,9 @@ def _through_mcp(world: World, random: Chance, *, version: str, trips: Sequence[
             elif call.failed and world.emission.failures == "result":
                 server.status = 2
             world.spans += [client, server]
+            for inner in world.spans:
+                if inner.parent == span.id and start <= inner.start:
+                    inner.parent = server.id
 
 
 def _has_two_servers(world: World) -> bool:

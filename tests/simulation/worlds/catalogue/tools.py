@@ -40,7 +40,9 @@ def client_tool_unanswered(world: World, random: Chance) -> None:
 
 
 def _without_spans(world: World, random: Chance) -> None:
-    tool = random.choice(sorted({call.tool for call in world.calls()} or {""}))
+    """One tool has no spans: none that another call's tool calls, since no model asks for such a call, and nothing would tell of it."""
+    inner = {call.tool for call in world.calls() if call.number in world.within}
+    tool = random.choice(sorted({call.tool for call in world.calls()} - inner or {""}))
     gone = {call.number for call in world.calls() if call.tool == tool}
     world.unseen |= gone
     world.spans = [s for s in world.spans if s.role != "tool" or s.calls[0].number not in gone]
