@@ -143,6 +143,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "clock_behind + tools_on_another_host",
         "clock_behind_the_start + tools_on_another_host",
     ),
+    "no world: a sub-agent's span is in one trace, and calls below it are in others": (
+        "a_trace_a_call + sub_agents",
+    ),
     "without ids of calls, which answer asked for a call is told by times, and those of two hosts are not one clock's": (
         "answer_one_by_one_without_ids + tools_on_another_host",
     ),
