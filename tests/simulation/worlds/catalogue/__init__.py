@@ -111,6 +111,8 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
         "id_on_parents_later + lost_with_parents",
+        "id_on_parents_soon + lost_with_parents",
+        "better_name_above + lost_with_parents",
         "id_never + resumed_after_its_end",
     ),
     "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final": (
@@ -142,6 +144,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "undecidable: both hosts' clocks are behind ours, so nothing shows that one is ahead of the other": (
         "clock_behind + tools_on_another_host",
         "clock_behind_the_start + tools_on_another_host",
+    ),
+    "undecidable: where no id names conversations, a turn with equal ids of calls is one that is told again, or another conversation's": (
+        "no_id_but_history + replayed",
     ),
     "no world: a sub-agent's span is in one trace, and calls below it are in others": (
         "a_trace_a_call + sub_agents",
