@@ -114,7 +114,9 @@ class SessionSights:
         self._clocks.set_leading(session.key, leading)
         gap = leading.gap(self._limits.window_ns)
         if not leading.is_mixed or gap in session.gaps:
-            return []
+            # Calls of other clocks may be missing (`sight`).
+            is_more = known is None or known.lead_ns < leading.lead_ns
+            return self.look_again(session) if is_more and session.gaps else []
         self._clocks.corrections += 1
         return self._note_own(session, gap)
 
@@ -259,6 +261,8 @@ class SessionSights:
         lead = self._clocks.lead_of(session.key) if gaps else None
         if lead is not None:
             gaps = (*gaps, *[each.shifted(-lead) for each in gaps if each.service])
+        elif gaps and self._clocks.leading:
+            gaps = (*gaps, *self._by_leading_clock(session, gaps))
         own = [
             self._own_gap(cause) for cause in session.causes if not self._is_ruled_out(cause)
         ]
@@ -267,6 +271,18 @@ class SessionSights:
         if nowhere:
             own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
         return self._sight_of((*gaps, *others, *own))
+
+    def _by_leading_clock(self, session: Session, gaps: Iterable[Gap]) -> list[Gap]:
+        """Gaps of services as the session's clock would tell of them, if it is ahead and that of the service is not."""
+        leading = self._clocks.leading.get(session.key)
+        if leading is None:
+            return []
+        window_ns = self._limits.window_ns
+        return [
+            leading.shifted(each, window_ns)
+            for each in gaps
+            if each.service and each.until_ns != EVER
+        ]
 
     def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
         """`sight_of`, cached: most sessions share their gaps."""

@@ -11,6 +11,7 @@ from monitor import Limits, Monitor
 from monitor.limits import SECOND
 from monitor.records import SessionKey
 from monitor.visibility.cause import Cause
+from monitor.visibility.gap import Gap
 from tests.monitor.test_engine import START, call, specs
 
 TASK = """
@@ -104,6 +105,24 @@ def test_a_clock_is_right_that_is_ahead_by_milliseconds() -> None:
 
     assert bench.judged == (0, 1)
     assert bench.doubts == 1
+
+
+@pytest.mark.parametrize("ahead", [2, 5, 40, 58])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_call_is_missing_by_the_clock_of_the_model(ahead: float, first: bool) -> None:
+    """A model asked for `refund`, which left no span; the clock of the tools is ahead of the model's."""
+    gap = Gap(Cause.SILENT_TOOL, START + SECOND, START + 2 * SECOND, "refund", service="server")
+    bench = Bench()
+    if first:
+        bench.monitor.gaps.note(gap)
+    bench.observe("look", 0, ahead, late=min(ahead - 0.5, 9))
+    bench.observe("log", 3, ahead)
+    bench.monitor.gaps.note(gap)
+    bench.monitor.gaps.look_again()
+    assert bench.judged == (0, 1)
+    bench.observe("look", 100, ahead)
+
+    assert bench.judged[0] == 1
 
 
 def test_hosts_that_tell_nothing_of_themselves_have_other_clocks_if_their_calls_arrive_so() -> (
