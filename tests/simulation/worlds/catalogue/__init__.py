@@ -151,6 +151,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "no world: a sub-agent's span is in one trace, and calls below it are in others": (
         "a_trace_a_call + sub_agents",
     ),
+    "undecidable: a clock is ahead by more than is seen of it and the window, as its spans take longer to arrive (docs/uncertainty.md)": (
+        "later_than_the_window + tools_on_another_host",
+    ),
     "without ids of calls, which answer asked for a call is told by times, and those of two hosts are not one clock's": (
         "answer_one_by_one_without_ids + tools_on_another_host",
     ),
