@@ -123,6 +123,7 @@ def questions(agent: str, count: int, chance: random.Random) -> Iterator[tuple[b
                 "tool": tool,
                 "arguments": call.arguments,
                 "call_id": call.call_id,
+                "new_session": place == 0,  # else calls of the load may be its own
             }
             request = prepared(json.dumps(body).encode(), "/api/v1/decide", JSON)
             found.append((request, is_harmful(tools[:place], tool)))

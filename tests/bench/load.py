@@ -1,6 +1,6 @@
 """A load from its own process: requests are sent at their scheduled times, whatever the responses.
 
-    python -m tests.bench.load PORT SPANS_A_SECOND SPANS_A_REQUEST SECONDS SEED
+    python -m tests.bench.load PORT SPANS_A_SECOND SPANS_A_REQUEST SECONDS SEED [AGO_SECONDS]
 
 Everything is generated before it begins. A request that is due goes out on any connection that
 awaits no answer; the times it takes count from when it was due. How late this process itself looks
@@ -85,8 +85,8 @@ def _load(traffic: Traffic, a_second: float, port: int) -> Loaded:
 
 def main() -> None:
     """Generates, sends, tells."""
-    port, rate, size, seconds, seed = map(int, sys.argv[1:])
-    start_ns = time.time_ns() - AGO_SECONDS * SECOND
+    port, rate, size, seconds, seed, *ago = map(int, sys.argv[1:])
+    start_ns = time.time_ns() - (ago or [AGO_SECONDS])[0] * SECOND
     traffic = generate(size, rate * seconds // size, seed=seed, start_ns=start_ns)
     print(json.dumps(_load(traffic, rate / size, port)._asdict()))
 
