@@ -67,6 +67,10 @@ class SenderClocks:
         """Whether the clocks of any session's senders are known to be ahead."""
         return bool(self.leading or self._ahead)
 
+    def is_doubted(self, key: SessionKey) -> bool:
+        """Whether the clocks of a session's senders are known to be ahead."""
+        return key in self.leading or key in self._ahead
+
     @property
     def lead_min_ns(self) -> int:
         """A lead of more than this means that a clock is wrong, in nanoseconds."""

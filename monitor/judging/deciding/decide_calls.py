@@ -201,7 +201,7 @@ class CallDecider:
             session.gaps, start_ns, call.end_ns, now, self._state.limits.window_ns
         ):
             return True
-        if call.end_ns - now > LEAD_NS or self._state.clocks.are_doubted:
+        if call.end_ns - now > LEAD_NS or self._state.clocks.is_doubted(session.key):
             return True
         if proof is not None or session.fresh or Cause.RESUMED in causes:
             started_ns = min(session.started_ns, start_ns) if session.seen else start_ns

@@ -113,10 +113,12 @@ def reopen(log: SessionLog, changes: Sequence[VerdictChange], excess: int) -> in
     Returns:
         The excess from now on.
     """
-    final = [c for c in changes if c.final and c.old is not None]
-    excess += sum(c.old >= HARMFUL > c.new for c in final if c.old is not None)
-    for change in final:
-        if change.new < HARMFUL or (change.old is not None and change.old >= HARMFUL):
+    turned = [
+        each for each in changes if each.final and _is_harm(each.old) != _is_harm(each.new)
+    ]
+    excess += sum(_is_harm(each.old) for each in turned)
+    for change in turned:
+        if not _is_harm(change.new):
             continue
         excess -= 1
         mark = log.mark(change.place)
@@ -124,6 +126,10 @@ def reopen(log: SessionLog, changes: Sequence[VerdictChange], excess: int) -> in
             log.set_mark(change.place, mark & ~FINAL)
             excess += 1
     return excess
+
+
+def _is_harm(code: int | None) -> bool:
+    return code is not None and code >= HARMFUL
 
 
 def is_final(mark: int) -> bool:
