@@ -450,7 +450,8 @@ class App:
         if self._mark is not None:
             mark = self._mark
             watching.append(lambda _now: mark.tick())
-        return Ticker(self._clock, self._steady, watching, going_on, self._faults)
+        work = self.monitor.gaps.look_at_some
+        return Ticker(self._clock, self._steady, watching, going_on, work, self._faults)
 
     @property
     def young_until(self) -> str:

@@ -36,6 +36,8 @@ class Ticker:
         steady: nanoseconds of a clock that nobody sets.
         watching: steps that are taken even after the process stood still, before what was sent meanwhile is read.
         going_on: the others.
+        work: does a part of what one of them would do at once, and tells whether there is more. What has arrived is
+            read between two parts.
         faults: counts a step that fails; the others are taken.
     """
 
@@ -45,12 +47,14 @@ class Ticker:
         steady: Callable[[], int],
         watching: Sequence[Step],
         going_on: Sequence[Step],
+        work: Callable[[], bool],
         faults: FaultCounter,
     ) -> None:
         self._clock = clock
         self._steady = steady
         self._watching = watching
         self._going_on = going_on
+        self._work = work
         self._faults = faults
         self._task: asyncio.Task[None] | None = None
 
@@ -76,7 +80,16 @@ class Ticker:
             await asyncio.sleep(TICK_SECONDS)
             self._take(self._watching)
             if standstill.is_over():
+                while self._has_more():
+                    await asyncio.sleep(0)
                 self._take(self._going_on)
+
+    def _has_more(self) -> bool:
+        try:
+            return self._work()
+        except Exception as error:  # noqa: BLE001
+            self._faults.report("time could not go on", error)
+            return False
 
     def _take(self, steps: Sequence[Step]) -> None:
         now = self._clock()

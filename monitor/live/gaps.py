@@ -13,8 +13,10 @@ from monitor.visibility.gap import Gap
 
 __all__ = ["Gaps"]
 
-STALE_AT_ONCE: Final = 2_000
-"""Sessions that look at the ledger again in one tick."""
+STALE_A_TICK: Final = 2_000
+"""Sessions that look at the ledger again from one tick to the next."""
+STALE_AT_ONCE: Final = 32
+"""Sessions that do so in one go, where it is not left to the tick: under a millisecond."""
 
 
 class Gaps:
@@ -29,6 +31,7 @@ class Gaps:
         self._judging = state.judging_state
         self._ledger = state.judging_state.ledger
         self._sights = state.judging.sights
+        self._left = STALE_A_TICK
 
     @property
     def doubts(self) -> Mapping[Cause, int]:
@@ -77,22 +80,32 @@ class Gaps:
         )
 
     def look_again(self) -> None:
-        """Has some of the sessions look at the ledger, after it has changed."""
-        version = self._ledger.version
-        if not self._state.stale and self._state.swept != version:
-            self._state.stale, self._state.swept = (
-                [each.key for each in self._table.latest()],
-                version,
-            )
-        now, self._state.stale = (
-            self._state.stale[:STALE_AT_ONCE],
-            self._state.stale[STALE_AT_ONCE:],
-        )
-        for key in now:
-            session = self._table.live(key)
+        """Has some of the sessions look at the ledger, after it has changed, unless `look_at_some` has done so."""
+        if self._left == STALE_A_TICK:
+            self._look(STALE_A_TICK)
+        self._left = STALE_A_TICK
+
+    def look_at_some(self) -> bool:
+        """Does a little of what `look_again` would do at once. Between two of these, other work can be done.
+
+        Returns:
+            True if there is more of it to do.
+        """
+        self._look(min(STALE_AT_ONCE, self._left))
+        return bool(self._state.stale) and self._left > 0
+
+    def _look(self, most: int) -> None:
+        """Has so many sessions look at the ledger, at most. The most recently active ones come first."""
+        state, version = self._state, self._ledger.version
+        if not state.stale and state.swept != version:
+            state.stale, state.swept = [each.key for each in self._table.latest()], version
+            state.stale.reverse()
+        for _ in range(min(most, len(state.stale))):
+            self._left -= 1
+            session = self._table.live(state.stale.pop())
             if session is not None and session.ledger_version != version:
                 news = self._sights.follow(session)
                 if news:
                     self._lifecycle.queue(session, session.touched_ns)
-                self._state.news += news
+                state.news += news
                 self._facts.reconsider(session, session.touched_ns)

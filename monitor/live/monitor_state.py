@@ -85,7 +85,7 @@ class MonitorState:
         self.is_behind: Callable[[], bool] | None = None
         """Tells whether steps of ended sessions are still to be read."""
         self.stale: list[SessionKey] = []
-        """Sessions that are to look at the ledger again, since it has changed."""
+        """Sessions that are to look at the ledger again, since it has changed; the last one first."""
         self.swept = self.judging_state.ledger.version
         """Version of the ledger when these were listed."""
         self.sweep_ns = 0
