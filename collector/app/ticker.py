@@ -80,7 +80,7 @@ class Ticker:
             await asyncio.sleep(TICK_SECONDS)
             self._take(self._watching)
             if standstill.is_over():
-                while self._has_more():
+                for _ in iter(self._has_more, False):
                     await asyncio.sleep(0)
                 self._take(self._going_on)
 

@@ -29,9 +29,7 @@ def test_others_have_their_turn_between_two_parts(monkeypatch: pytest.MonkeyPatc
             done.append("step")
             over.set()
 
-        one = Ticker(
-            lambda: 0, lambda: 0, (), [step], part, FaultCounter(Stats())
-        )
+        one = Ticker(lambda: 0, lambda: 0, (), [step], part, FaultCounter(Stats()))
         one.start()
         await asyncio.wait_for(over.wait(), 10)
         await one.stop()
