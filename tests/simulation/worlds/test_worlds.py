@@ -55,6 +55,8 @@ def test_a_fault_of_the_world_makes_no_harm_certain_and_hides_none(entry: Fault)
         ("clock_set_back + repeats_below_one_call", 383_865),
         # The other fault has its choice in the twin, too.
         ("lost_with_parents + crowded", 887_356),
+        # By how much the clock of another host is ahead is the same in the twin.
+        ("tools_on_another_host + lost_with_parents", 923_136),
         # What encloses equal calls may also be a tracer that nests what was asked for at once.
         ("repeats_below_one_call", 788_619),
         ("repeats_below_one_call + ids_by_turn", 325_778),

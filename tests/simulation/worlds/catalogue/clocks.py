@@ -69,7 +69,7 @@ def tools_on_another_host(world: World, random: Chance) -> None:
     """Some tools run on a host whose clock is ahead of that of the agent's, by seconds."""
     tools = sorted({span.calls[0].tool for span in world.tool_spans()})
     there = world.once(random, "there", [each for each in tools if random.random() < 0.5])
-    by = random.choice([2, 5, 12, 30, 55])
+    by = world.once(random, "by", random.choice([2, 5, 12, 30, 55]))
     for span in world.tool_spans():
         if span.calls[0].tool in there:
             span.host = "worker"
