@@ -116,7 +116,8 @@ class SessionSights:
         if not leading.is_mixed or gap in session.gaps:
             # Calls of other clocks may be missing (`sight`).
             is_more = known is None or known.lead_ns < leading.lead_ns
-            return self.look_again(session) if is_more and session.gaps else []
+            is_reached = session.gaps or session.causes or session.late
+            return self.look_again(session) if is_more and is_reached else []
         self._clocks.corrections += 1
         return self._note_own(session, gap)
 
@@ -246,10 +247,7 @@ class SessionSights:
         session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
 
     def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
-        """What a judgement of a part of the session is to allow for.
-
-        Gaps of a service have the times of its hosts, of which some may be ahead and moved back, and some not.
-        """
+        """What a judgement of a part of the session is to allow for."""
         late = session.late.get(judge, 0) if session.late else 0
         nowhere = judge.parted and is_turn_unknown(judge, part)
         others = tuple(self._state.shared_gaps.of(session, judge)) if is_shared(judge) else ()
@@ -258,11 +256,6 @@ class SessionSights:
         gaps = session.gaps
         if session.fresh and session.proof is not None and gaps:
             gaps = _since(gaps, session.proof.start_ns)
-        lead = self._clocks.lead_of(session.key) if gaps else None
-        if lead is not None:
-            gaps = (*gaps, *[each.shifted(-lead) for each in gaps if each.service])
-        elif gaps and self._clocks.leading:
-            gaps = (*gaps, *self._by_leading_clock(session, gaps))
         own = [
             self._own_gap(cause) for cause in session.causes if not self._is_ruled_out(cause)
         ]
@@ -270,19 +263,11 @@ class SessionSights:
             own.append(Gap(Cause.BOUND_LATE, 0, late))
         if nowhere:
             own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
-        return self._sight_of((*gaps, *others, *own))
-
-    def _by_leading_clock(self, session: Session, gaps: Iterable[Gap]) -> list[Gap]:
-        """Gaps of services as the session's clock would tell of them, if it is ahead and that of the service is not."""
-        leading = self._clocks.leading.get(session.key)
-        if leading is None:
-            return []
-        window_ns = self._limits.window_ns
-        return [
-            leading.shifted(each, window_ns)
-            for each in gaps
-            if each.service and each.until_ns != EVER
-        ]
+        gaps = (*gaps, *own)
+        if gaps and self._clocks.are_doubted:
+            window_ns = self._limits.window_ns
+            gaps = (*gaps, *self._clocks.by_other_clock(session.key, gaps, window_ns))
+        return self._sight_of((*gaps, *others))
 
     def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
         """`sight_of`, cached: most sessions share their gaps."""

@@ -53,6 +53,12 @@ class Gap(NamedTuple):
             told_ns=max(told_ns, 0),
         )
 
+    def by_clock(self, least_ns: int, most_ns: int) -> Gap:
+        """The same gap by a clock that is ahead by between so many nanoseconds. Its times of receipt stay ours."""
+        since_ns = max(self.since_ns + least_ns, 0) if self.since_ns else 0
+        until_ns = max(self.until_ns + most_ns, 0) if self.until_ns != EVER else EVER
+        return self._replace(since_ns=since_ns, until_ns=until_ns)
+
     def covers(self, other: Gap) -> bool:
         """Whether it has the scope of another one, and reaches all that this one does."""
         if other.since_ns < self.since_ns or other.until_ns > self.until_ns:

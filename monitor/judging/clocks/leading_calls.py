@@ -63,11 +63,6 @@ class LeadingCalls(NamedTuple):
             Cause.MISTIMED, max(1, self.first_ns - around_ns), self.last_ns + around_ns + 1
         )
 
-    def shifted(self, gap: Gap, window_ns: int) -> Gap:
-        """A gap that ends, as this clock tells of it, if it was told by another one, which is right."""
-        moved = gap.shifted(self.lead_ns)
-        return moved._replace(until_ns=moved.until_ns + window_ns)
-
 
 def leading_calls(
     known: LeadingCalls | None,

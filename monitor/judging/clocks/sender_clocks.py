@@ -18,12 +18,15 @@ its receipt. The calls of this sender are moved back by 99 s: this one ends when
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from monitor.judging.clocks.leading_calls import LEAD_NS, LeadingCalls
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
 from monitor.session.log.log import is_led
+from monitor.visibility.cause import OF_ONE_SESSION
+from monitor.visibility.gap import EVER, Gap
 
 __all__ = ["AHEAD_MAX_NS", "SenderClocks", "moved_back"]
 
@@ -75,6 +78,21 @@ class SenderClocks:
     def lead_min_ns(self) -> int:
         """A lead of more than this means that a clock is wrong, in nanoseconds."""
         return self.ahead_max_ns - AHEAD_MAX_NS + LEAD_NS
+
+    def by_other_clock(self, key: SessionKey, gaps: Iterable[Gap], window_ns: int) -> list[Gap]:
+        """Gaps that reach a session, as its calls' times have them if they were told by another clock.
+
+        Calls that are moved back have our times: only what hosts of a service tell may be ahead. Of other calls whose clock is
+        ahead, each gap may be told by a right one, ours or a host's. By how much they are ahead is known up to the window.
+        """
+        lead = self.lead_of(key)
+        if lead is not None:
+            return [each.by_clock(-lead, -lead) for each in gaps if each.service]
+        leading = self.leading.get(key)
+        if leading is None:
+            return []
+        least_ns, most_ns = leading.lead_ns, leading.lead_ns + window_ns
+        return [each.by_clock(least_ns, most_ns) for each in gaps if _is_told_by_a_clock(each)]
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
         """Moves the lead of one session to another, which takes over its calls."""
@@ -145,3 +163,8 @@ def moved_back(call: ToolCall, ahead: int) -> ToolCall:
     """The call by our clock, if its sender's is ahead by so many nanoseconds."""
     start = max(call.start_ns - ahead, 1) if call.start_ns else 0
     return call._replace(start_ns=start, end_ns=call.end_ns - ahead)
+
+
+def _is_told_by_a_clock(gap: Gap) -> bool:
+    """Whether a gap has times that one clock has told: not those of the calls whose order it leaves open."""
+    return 0 < gap.until_ns < EVER and (bool(gap.service) or gap.cause not in OF_ONE_SESSION)

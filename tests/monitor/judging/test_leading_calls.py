@@ -125,6 +125,19 @@ def test_a_call_is_missing_by_the_clock_of_the_model(ahead: float, first: bool) 
     assert bench.judged[0] == 1
 
 
+@pytest.mark.parametrize("ahead", [2, 5, 40, 58])
+def test_what_we_missed_is_missing_by_the_clock_of_the_session(ahead: float) -> None:
+    """We were down while `refund` was made, by our clock; the clock of all tools is ahead of ours."""
+    bench = Bench()
+    bench.observe("look", 0, ahead)
+    bench.monitor.gaps.missed(START + SECOND, START + 2 * SECOND)
+    bench.observe("log", 3, ahead, late=1)
+    assert bench.judged == (0, 1)
+    bench.observe("look", 100, ahead)
+
+    assert bench.judged[0] == 1
+
+
 def test_hosts_that_tell_nothing_of_themselves_have_other_clocks_if_their_calls_arrive_so() -> (
     None
 ):
