@@ -177,7 +177,7 @@ class Orphans:
                 return self._await(context, call, naming, rung, beside=beside)
             if rung == UNNAMED_RUNG and tree.parts is None:
                 call.unplaced = False
-                return self._is_unnamed(context, call, naming)
+                return self._is_unnamed(context, call, node, naming)
         if node is not None:
             call.unplaced = False
         return tree.unsettled is not None and _settle(tree, call)
@@ -209,14 +209,17 @@ class Orphans:
         return (awaited or is_unasked) and not _is_new(context.trace)
 
     def _is_unnamed(
-        self, context: Context, call: LogicalCall, naming: ConversationNaming
+        self, context: Context, call: LogicalCall, node: SpanNode, naming: ConversationNaming
     ) -> bool:
-        """All spans above the call are there, and none names its conversation: True if nobody ever will."""
+        """All spans above the call are there, and none names its conversation: True if nobody ever will, or not yet."""
         tree = context.tree
         if not context.trace.has_agent and _is_alone(tree, call):
             tree.lone = True
             self._wait(context, call, naming, missing=False)
             return not self._monitor.limits.history_complete
+        if _has_lost_parent(tree, node) and not _is_complete(tree):
+            # The agent, whose span is missing above other calls, may be that of this one.
+            return self._await(context, call, naming, UNNAMED_RUNG, beside=False)
         if not naming.whole and _is_complete(tree):
             self._note_whole(naming)
         return _settle(tree, call)
@@ -356,6 +359,14 @@ def _is_there(tree: SpanTree, node: SpanNode) -> bool:
             return False
         above = above.above if tree.looped is None else tree.up(above)
     return True
+
+
+def _has_lost_parent(tree: SpanTree, node: SpanNode) -> bool:
+    """True if the uppermost span above a call, or its own, is a call: then no span of an agent is above it."""
+    top = node
+    for above in tree.ancestors(node):
+        top = above
+    return top.call is not None
 
 
 def _is_complete(tree: SpanTree) -> bool:

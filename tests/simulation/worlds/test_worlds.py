@@ -144,6 +144,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("no_times + resumed_after_its_end", 309_625),
         # Calls without a parent, in a trace whose agent's span names the conversation later.
         ("id_on_parents_later + equal_calls_without_parents", 946_787),
+        ("equal_calls_without_parents + id_on_parents_later", 532_616),
+        ("equal_calls_without_parents + id_on_parents_soon", 687_969),
         # A trace without an id has ended, with its harm, before its conversation goes on.
         ("a_trace_a_call + resumed_after_its_end", 945_752),
         # One call of a server's tool has no span. The client's span of another one comes after the server's.
