@@ -106,8 +106,11 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a trace whose root names another session is proven to be new by no request: harm after the start stays possible": (
         "worse_name_above + started_just_before_first_requests",
     ),
-    "a replay of a call that was made before the start looks like a call of its own": (
+    "undecidable: a replay of a call that was judged before a start without a journal, or lost while the process was down, looks like a call of its own": (
         "replayed + started_in_mid_session",
+        "replayed + restarted_and_lost",
+        "replayed + restarted_and_retried",
+        "replayed + down_and_lost",
     ),
     "a span above that is lost is awaited for a minute: then the trace is the conversation": (
         "id_on_parents_later + lost_with_parents",

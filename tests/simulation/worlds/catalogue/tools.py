@@ -165,7 +165,8 @@ def _chain(world: World, random: Chance) -> None:
             spans = [s for s in world.tool_spans() if s.calls[0] in answer.calls]
             spans.sort(key=lambda span: span.start)
             for span in spans[1:]:
-                span.parent = spans[0].id
+                if span.trace == spans[0].trace:  # a parent is of its trace
+                    span.parent = spans[0].id
 
 
 @fault("B7", Stage.EMISSION, Hides.NOTHING, models=False)
