@@ -135,9 +135,17 @@ def _call_of(world: World, step: Step, taken: Iterable[int]) -> Call | None:
         for call in span.calls
     ]
     named = [call for call in world.calls() if call.id == step.get("call_id")]
-    of_tool = [call for call in fitting or named if call.tool == step["tool"]]
+    fitting = fitting or named or _of_equal_span_ids(world, step)
+    of_tool = [call for call in fitting if call.tool == step["tool"]]
     free = [call for call in of_tool if call.number not in taken]
     return next(iter(free or of_tool or fitting), None)
+
+
+def _of_equal_span_ids(world: World, step: Step) -> list[Call]:
+    """Calls with several spans of one id in a step's trace: of the copy that came last, the step has another id."""
+    spans = [span for span in world.tool_spans() if f"{span.trace:032x}" == step["trace_id"]]
+    ids = [span.id for span in spans]
+    return [call for span in spans if ids.count(span.id) > 1 for call in span.calls]
 
 
 def _without_steps(told: Told, spec: str, conversation: Conversation) -> int:
@@ -259,7 +267,7 @@ def _not_silent(
     of = f"{spec}, {conversation.id}"
     hidden = world.unseen | world.gone | world.vague | world.may_be_told_again()
     plain = truth.without_order - hidden
-    missed = plain - claims
+    missed = plain - claims - _told_of_another(world, claims)
     if len(missed) > folded:
         yield Broken(
             SILENT, f"{of}: #{min(missed)} is wrong in every order, and is not harmful"
@@ -277,6 +285,12 @@ def _not_silent(
         yield Broken(
             SILENT, f"{of}: {len(claims)} of {asked} harmful calls told, and no reason"
         )
+
+
+def _told_of_another(world: World, claims: set[int]) -> set[int]:
+    """Calls of which another one with the same id, tool, arguments and outcome is claimed: which of them is certain means nothing."""
+    alike = [{call.number for call in calls} for calls in world.written_alike()]
+    return {number for numbers in alike if numbers & claims for number in numbers}
 
 
 def _heard(world: World, spec: str, conversation: Conversation) -> int:

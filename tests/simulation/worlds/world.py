@@ -96,20 +96,22 @@ class World:
         }
 
     def may_be_told_again(self) -> set[int]:
-        """Calls that have the id, tool, arguments and outcome of an earlier one of their conversation.
+        """Calls that have the id, tool, arguments and outcome of an earlier one of their conversation."""
+        return {call.number for calls in self.written_alike() for call in calls[1:]}
+
+    def written_alike(self) -> Collection[list[Call]]:
+        """The calls of a conversation with one id, tool, arguments and outcome, the earliest first.
 
         Models count ids anew in each answer or turn. A call that is told again is written like that, too.
         """
         if self.emission.dialect not in WITH_CALL_IDS:
-            return set()
-        found, known = set[int](), set[tuple[object, ...]]()
+            return ()
+        found: dict[tuple[object, ...], list[Call]] = {}
         for conversation in self.conversations:
             for call in sorted(conversation.calls(), key=lambda each: each.start):
                 what = (conversation.id, call.id, call.tool, str(call.arguments), call.failed)
-                if what in known:
-                    found.add(call.number)
-                known.add(what)
-        return found
+                found.setdefault(what, []).append(call)
+        return found.values()
 
     def forget(self, numbers: Collection[int]) -> None:
         """What nothing tells of is no part of the truth that verdicts are held against."""
