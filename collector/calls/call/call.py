@@ -466,7 +466,7 @@ class LogicalCall:
             arguments,
             error,
             outer.start_ns,
-            _end(outer) if outer.start_ns else self._received(now),
+            _end(outer) if outer.start_ns else self.received(now),
             trace_id,
             outer.span_id,
             self.parent,
@@ -484,7 +484,7 @@ class LogicalCall:
         self._made = call
         return call
 
-    def _received(self, now: int) -> int:
+    def received(self, now: int) -> int:
         """When a call without a start was received first, as far as the monitor knows it."""
         judged = self.judged
         return now if judged is None or judged.start_ns else judged.end_ns

@@ -283,7 +283,7 @@ class Correlation:
         context.tree.above(call, outer)
         request = call.request
         if not call.asked_by:
-            _guess(context.tree, call)
+            _guess(context, call)
         above = outer.above if outer is not None else None
         if (
             outer is not None
@@ -395,12 +395,12 @@ class Correlation:
             call.judged = new
             has_span = new.evidence is not Evidence.REQUESTED
             if has_span and old.evidence is Evidence.REQUESTED:
-                self._withdraw(context, new, counts=False)
+                self._withdraw(context, call, new, counts=False)
             elif has_span and (
                 old.tool != new.tool
                 or (Cause.ROUND_TRIP in old.doubts and Cause.ROUND_TRIP not in new.doubts)
             ):  # now it is known which request it executes
-                self._withdraw(context, new, counts=True)
+                self._withdraw(context, call, new, counts=True)
             if self._decided.size and not call.decided:
                 self._confirmation.again(call, trace)
 
@@ -440,10 +440,10 @@ class Correlation:
         found: list[LogicalCall] = []
         for node in tree.calls():
             call = node.call
-            if call is None or call.asked_by or call.outer.start_ns < start_ns:
+            if call is None or call.asked_by or _begin(context, call) < start_ns:
                 continue
             known, request = call.guessed, call.request
-            _guess(tree, call)
+            _guess(context, call)
             if call.request != request and call.judged is not None:
                 known_as, now = call.judged, context.now
                 self._reviews += self.repeats.note_anew(call, known_as, known_as.session, now)
@@ -593,7 +593,7 @@ class Correlation:
             is_round = Cause.ROUND_TRIP in new.doubts or (
                 bool(self._reviews) and _leaves_a_round(self._reviews, new.tool)
             )
-            self._withdraw(context, new, counts=not is_round)
+            self._withdraw(context, call, new, counts=not is_round)
 
     def _amend(self, trace: Trace, old: ToolCall, new: ToolCall) -> None:
         """More is known of a call than the monitor knows."""
@@ -725,7 +725,9 @@ class Correlation:
         call.doubled = True
         self._stats.count("spans_merged")
 
-    def _withdraw(self, context: Context, new: ToolCall, *, counts: bool) -> None:
+    def _withdraw(
+        self, context: Context, call: LogicalCall, new: ToolCall, *, counts: bool
+    ) -> None:
         """A tool span shows that its agent's tools have spans: requests that were judged were doubles."""
         requester = self._ids.requester(context.trace.namespace, new.attributes)
         back = self._requests.executed(
@@ -748,6 +750,8 @@ class Correlation:
         for each in doubles:
             self._retract(each.call)
             each.call.withdrawn = True
+        if doubles and call.shared:  # it may have been one of them, told again
+            self._reviews += self.repeats.review(call, new, new.session)
 
 
 def _is_known_otherwise(old: ToolCall | None, new: ToolCall) -> bool:
@@ -765,11 +769,16 @@ def _leaves_a_round(reviews: list[Review], tool: str) -> bool:
     return False
 
 
-def _guess(tree: SpanTree, call: LogicalCall) -> None:
+def _begin(context: Context, call: LogicalCall) -> int:
+    """When a call began; one without a start stands at its receipt."""
+    return call.outer.start_ns or call.received(context.now)
+
+
+def _guess(context: Context, call: LogicalCall) -> None:
     """Finds the answer that asks for a call without an id of it."""
-    outer = call.outer
-    if outer.start_ns > tree.latest_ns:
-        tree.latest_ns = outer.start_ns
+    tree, outer, begin_ns = context.tree, call.outer, _begin(context, call)
+    if begin_ns > tree.latest_ns:
+        tree.latest_ns = begin_ns
     if tree.answers is not None:
-        found = tree.answers.before(outer.tool, call.call_id, outer.start_ns, outer.parent)
+        found = tree.answers.before(outer.tool, call.call_id, begin_ns, outer.parent)
         call.guess(found)

@@ -148,6 +148,23 @@ def test_calls_without_ids_are_those_of_the_answer_before(
         assert [each.answer for each in found.judged()] == [b"", *_answers(wire)]
 
 
+@pytest.mark.parametrize("timeless", ["pay", "check"])
+def test_calls_without_times_or_ids_are_those_of_the_answer_before_their_receipt(
+    wire: Any, bench: Any, timeless: str
+) -> None:
+    """A later answer asks for other calls: whichever of the spans comes first."""
+    never = -BASE / SECOND
+    first, later = _chat(wire, ("c1", "pay"), ("c2", "check")), _chat(wire, ("c3", "look_up"))
+    tools = [
+        wire.tool(tool, id=tool, parent="run", attributes=IN, start=start, end=end)
+        for tool, at in (("pay", 4), ("check", 6))
+        for start, end in [(never, never) if tool == timeless else (at, at + 1)]
+    ]
+    for order in permutations([first, *tools]):
+        found = bench().send(*order, now=7).send(later, _root(wire), now=9)
+        assert {each.answer for each in found.judged()} == {first.span_id}
+
+
 def test_requests_without_ids_are_met_by_calls_with_ids(wire: Any, bench: Any) -> None:
     """Some clients give the model's requests ids of their own."""
     spans = _run(wire)

@@ -167,6 +167,27 @@ def test_a_request_does_not_make_two_executions_one(
         assert found.doubts() == [("pay", SURE), ("pay", TWICE if at_once else AGAIN)]
 
 
+@pytest.mark.parametrize("start", [1, 30])
+def test_a_request_that_was_judged_leaves_its_execution_in_no_doubt(
+    wire: Any, bench: Any, start: float
+) -> None:
+    """Its tool had no spans yet; the first one has lost its context, and comes in a trace of its own."""
+    asked = {"type": "tool_call", "id": "c", "name": "pay", "arguments": PAY}
+    answer = {"type": "tool_call_response", "id": "c", "response": "done"}
+    said = {"gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [asked]}])}
+    given = {"gen_ai.input.messages": json.dumps([{"role": "tool", "parts": [answer]}])}
+    chat = {"gen_ai.operation.name": "chat", **IN}
+    found = bench().send(
+        wire.span("chat", {**chat, **said}, id="m", start=0, end=0.5),
+        wire.span("chat", {**chat, **given}, id="n", start=3, end=4),
+    )
+    assert [each.evidence.value for each in found.judged()] == ["requested"]
+    found.send(_pay(wire, "a", start, start + 1, trace="alone", parent=""))
+
+    assert [each.evidence.value for each in found.judged()] == ["executed"]
+    assert found.doubts() == [("pay", SURE)]
+
+
 def test_a_span_between_makes_them_one_call(wire: Any, bench: Any) -> None:
     """Until the span between them comes they may be two; then one is below the other, and the doubt ends."""
     spans = [

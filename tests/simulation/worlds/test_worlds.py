@@ -177,6 +177,10 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("lost_and_answered + tools_on_another_host", 661_834),
         # By the tools' clock, which is ahead, calls before the restart have times after it.
         ("tools_on_another_host + restarted_and_retried", 62_393),
+        # Calls of one answer, without ids; one of them has no times either.
+        ("no_times + answer_one_by_one_without_ids", 272_841),
+        # A call in a trace of its own is no repetition of its request.
+        ("tools_on_another_host + context_lost_with_ids", 926_532),
         # A request that may be one sent again is in doubt also after its session has rested.
         ("mcp_round_trips + resumed_after_its_end", 506_778),
     ],

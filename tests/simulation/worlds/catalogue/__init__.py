@@ -157,6 +157,13 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "undecidable: a clock is ahead by more than is seen of it and the window, as its spans take longer to arrive (docs/uncertainty.md)": (
         "later_than_the_window + tools_on_another_host",
     ),
+    "a clock is ahead by less than its spans take to arrive (docs/uncertainty.md): what models were given shows it, and is not read for that": (
+        "delayed + tools_on_another_host",
+        "down_and_retried + tools_on_another_host",
+    ),
+    "several doubts at once, of which the number of harms is right (docs/uncertainty.md): a harm was told of this call for certain while its request stood beside it": (
+        "clock_behind_the_start + lost_and_answered",
+    ),
     "without ids of calls, which answer asked for a call is told by times, and those of two hosts are not one clock's": (
         "answer_one_by_one_without_ids + tools_on_another_host",
     ),
@@ -167,6 +174,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "a call that runs while its clock is set is moved whole, with its start, which was right": (
         "clock_set_forward + chained",
         "clock_set_forward + id_on_parents_later",
+        "clock_set_forward + made_again",
         "clock_set_forward + mcp_round_trips",
     ),
 }
