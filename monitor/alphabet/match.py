@@ -279,6 +279,11 @@ class Alphabet:
                 return alike.token
         return self._unknown_tool
 
+    def nearly(self, tool: str) -> tuple[str, ...]:
+        """The tools that a name, which no tool has, is nearly the name of."""
+        alike = self._near.tools_of(tool)
+        return alike.tools if alike is not None else ()
+
     def failed(self, token: int) -> int:
         """The token of a failed call, by that of the call."""
         return self._failed[token]

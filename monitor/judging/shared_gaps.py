@@ -83,6 +83,9 @@ class SharedGaps:
             is_other = bool(agent and gap.agent) and gap.agent != agent
             if gap.until_ns < since_ns or is_other or not is_mine:
                 continue
+            named = (
+                (gap.tool, *judge.spec.alphabet.nearly(gap.tool)) if gap.tool else each.tools
+            )
             for tool in each.tools:
-                if gap.tool in ("", tool):
+                if tool in named:
                     yield gap._replace(tool=tool)

@@ -358,15 +358,22 @@ class Judge:
         asked = tuple(tools)
         known = self._missing.get(asked)
         if known is None:
-            found = {
-                symbol for tool in asked for symbol in self._tool_symbols.get(tool or "", ())
-            }
+            found = {symbol for tool in asked for symbol in self._symbols_of(tool or "")}
             known = self.every if len(found) == self.plain else tuple(sorted(found))
             if len(self._missing) >= _MISSING_MAX:
                 self._missing.clear()
             if len(asked) <= _EACH:
                 self._missing[asked] = known
         return known
+
+    def _symbols_of(self, tool: str) -> tuple[int, ...]:
+        """The symbols of a tool; if it has none, of those that its name is nearly the name of."""
+        known = self._tool_symbols
+        if tool in known:
+            return known[tool]
+        return tuple(
+            [s for each in self.spec.alphabet.nearly(tool) for s in known.get(each, ())]
+        )
 
     def shared_of(self, symbols: Iterable[int]) -> tuple[int, ...]:
         """Of some symbols those that are of every thing: their tools are not named in `each`."""

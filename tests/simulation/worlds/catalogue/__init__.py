@@ -161,6 +161,17 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "delayed + tools_on_another_host",
         "down_and_retried + tools_on_another_host",
     ),
+    "a process without a journal counts a call again whose span comes again: the sum over both processes has it twice": (
+        "duplicated + restarted_and_lost",
+        "duplicated + restarted_and_retried",
+    ),
+    "a gap begins no more than the window before the process was down: spans that would have come later than that are not missed": (
+        "later_than_the_window + down_and_lost",
+    ),
+    "no world: each entry sets the one first start of the process": (
+        "started_in_mid_session + started_just_before",
+        "started_in_mid_session + started_just_before_first_requests",
+    ),
     "several doubts at once, of which the number of harms is right (docs/uncertainty.md): a harm was told of this call for certain while its request stood beside it": (
         "clock_behind_the_start + lost_and_answered",
     ),
