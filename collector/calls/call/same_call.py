@@ -121,10 +121,11 @@ def are_chained(outer: Piece, inner: Piece) -> bool:
     """True if a call below another one may not be made by it: one model may have asked for both.
 
     Some tracers keep the first tool's span current while the next one starts. Both have ids that a model gave, and
-    one instrumentation wrote both, overlapping.
+    one instrumentation wrote both, overlapping. Some models give all calls of an answer one id.
     """
+    is_one = outer.call_id == inner.call_id and outer.tool == inner.tool
     return (
-        outer.call_id != inner.call_id
+        not (is_one and agree(outer, inner))
         and outer.call_id != ""
         and inner.call_id != ""
         and (outer.source, outer.scope) == (inner.source, inner.scope)

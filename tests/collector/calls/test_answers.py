@@ -237,9 +237,12 @@ def _chain(wire: Any, **more: Any) -> list[Any]:
     ]
 
 
-def test_a_call_below_one_that_it_overlaps_may_be_its_sibling(wire: Any, bench: Any) -> None:
-    """Both have ids that a model gave: a task claims no harm of their order; a strict policy takes the parent first."""
-    for order in permutations(_chain(wire)):
+@pytest.mark.parametrize("call_id", ["c2", "c1"])
+def test_a_call_below_one_that_it_overlaps_may_be_its_sibling(
+    wire: Any, bench: Any, call_id: str
+) -> None:
+    """Both have ids that a model gave, or one: a task claims no harm of their order; a strict policy takes the parent first."""
+    for order in permutations(_chain(wire, call_id=call_id)):
         assert _harms(bench([_spec(TASK), _spec(STRICT)]).send(*order, _root(wire))) == {
             "shop": 0,
             "rules": 1,

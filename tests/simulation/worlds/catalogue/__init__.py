@@ -116,10 +116,12 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "id_on_parents_later + lost_with_parents",
         "id_on_parents_soon + lost_with_parents",
         "better_name_above + lost_with_parents",
+        "lost_with_parents + id_never",
         "id_never + resumed_after_its_end",
     ),
-    "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final": (
+    "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final, or never": (
         "id_on_parents_later + clock_set_back",
+        "clock_set_back + id_never",
     ),
     "after the start, a harm that a later call makes certain is told of the earlier call that is harmful if nothing is missing (docs/uncertainty-rules.md), and a page may come before it is known that something is": (
         "ids_by_turn + started_in_mid_session",
@@ -142,6 +144,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "lost_with_parents + repeats_below_one_call",
         "lost_with_parents + chained_without_models",
         "lost_with_parents + calls_within_calls",
+        "lost_with_parents + sub_agents",
         "clock_set_back + client_tool_unanswered",
     ),
     "undecidable: both hosts' clocks are behind ours, so nothing shows that one is ahead of the other": (
@@ -167,6 +170,15 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a gap begins no more than the window before the process was down: spans that would have come later than that are not missed": (
         "later_than_the_window + down_and_lost",
+    ),
+    "no world: a call makes calls within itself before the next call of its answer is made; in the truth they come after all of them": (
+        "repeats_below_one_call + answer_one_by_one",
+        "repeats_below_one_call + answer_one_by_one_without_ids",
+    ),
+    "undecidable: an equal call with one id, written below another one, looks like a part of it": (
+        "one_id_for_an_answer + chained",
+        "one_id_for_an_answer + chained_without_models",
+        "one_id_for_all_calls + chained_without_models",
     ),
     "no world: each entry sets the one first start of the process": (
         "started_in_mid_session + started_just_before",

@@ -42,9 +42,8 @@ def clock_behind_the_start(world: World, random: Chance) -> None:
 
 def _a_moment(world: World, random: Chance) -> float:
     """Between two answers of a model."""
-    starts = [
-        min(call.start for call in a.calls) for c in world.conversations for a in c.answers()
-    ]
+    answers = [each for c in world.conversations for each in c.answers() if each.calls]
+    starts = [min(call.start for call in each.calls) for each in answers]
     return world.once(random, "moment", instant(random.choice(starts) - 0.035))
 
 
