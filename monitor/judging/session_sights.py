@@ -91,8 +91,9 @@ class SessionSights:
         """Before a call is seen: it may have another clock than others of its session. Then verdicts are revised."""
         clocks, window_ns = self._clocks, self._limits.window_ns
         known, leading = clocks.leading.get(session.key), None
-        if clocks.lead_of(session.key) is not None:
-            leading = corrected_calls(known, session, call, clocks.ahead_max_ns)
+        moved_ns = clocks.lead_of(session.key)
+        if moved_ns is not None:
+            leading = corrected_calls(known, session, call, clocks.ahead_max_ns, moved_ns)
         else:
             leading = leading_calls(known, session, call, now, window_ns, clocks.lead_min_ns)
         return self._note_leading(session, known, leading)

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from monitor.judging.clocks.mistimed_calls import COARSE_NS, is_mistimed
 from monitor.limits import SECOND
 from monitor.records import ToolCall
+from monitor.session.log.log import is_led
 from monitor.session.session import Session
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -100,20 +101,24 @@ def leading_calls(
 
 
 def corrected_calls(
-    known: LeadingCalls | None, session: Session, call: ToolCall, lead_ns: int
+    known: LeadingCalls | None, session: Session, call: ToolCall, lead_ns: int, moved_ns: int
 ) -> LeadingCalls:
     """The same in a session whose clock is ahead by so much that its calls are moved back, all by as much.
 
-    Only those of another host may be in a wrong place then: its clock may be ahead, too, by more or less.
+    Only those of another host may be in a wrong place then, whose clock may be ahead, too, by more or less; and those before a clock
+    was set forward that was ahead already: they are not moved.
 
     Args:
         known: those before.
         session: of the call, before it is seen.
         call: with its times by our clock.
         lead_ns: the most by which clocks differ whose calls are moved by as much.
+        moved_ns: by so much they are moved.
     """
     if known is None:
         known = _first(session, call, -lead_ns, LEAD_NS)
+    elif known.lead_ns < lead_ns and not is_led(known.lead_ns, moved_ns):
+        known = known._replace(is_mixed=True)
     known = known.and_(call, lead_ns)
     is_other = not _has_one_clock(known.sender, call.attributes)
     return known._replace(is_mixed=known.is_mixed or is_other)

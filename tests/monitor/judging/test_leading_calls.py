@@ -231,6 +231,17 @@ def test_a_span_may_say_later_that_its_clock_is_another() -> None:
     assert bench.judged == (0, 1)
 
 
+@pytest.mark.parametrize("ahead", [2, 20])
+def test_a_clock_that_is_ahead_may_be_set_forward(ahead: float) -> None:
+    """`look` was made before: only the calls after the setting are moved back, so that it stands behind them."""
+    bench = Bench()
+    bench.observe("look", 0, ahead)
+    bench.observe("refund", 1, ahead + 60)
+
+    assert bench.judged == (0, 1)
+    assert bench.doubts == 1
+
+
 @pytest.mark.parametrize("ahead", [40, 70])
 def test_sessions_of_one_clock_that_turn_out_to_be_one_have_its_order(ahead: float) -> None:
     """Whether the clock is ahead by so much that calls are moved back, or by less."""
