@@ -15,6 +15,7 @@ from monitor.judging.clocks.leading_calls import (
     corrected_calls,
     leading_calls,
     mixed_with,
+    set_meanwhile,
 )
 from monitor.judging.clocks.mistimed_calls import beside, mistimed
 from monitor.judging.clocks.sender_clocks import moved_back
@@ -92,11 +93,13 @@ class SessionSights:
         clocks, window_ns = self._clocks, self._limits.window_ns
         known, leading = clocks.leading.get(session.key), None
         moved_ns = clocks.lead_of(session.key)
-        if moved_ns is not None:
-            leading = corrected_calls(known, session, call, clocks.ahead_max_ns, moved_ns)
-        else:
+        if moved_ns is None:
             leading = leading_calls(known, session, call, now, window_ns, clocks.lead_min_ns)
-        return self._note_leading(session, known, leading)
+            return self._note_leading(session, known, leading)
+        leading = corrected_calls(known, session, call, clocks.ahead_max_ns, moved_ns)
+        verdicts = self._note_leading(session, known, leading)
+        gap = set_meanwhile(call, moved_ns)
+        return verdicts if gap is None else verdicts + self._note_own(session, gap)
 
     def doubt_clocks_together(self, session: Session) -> list[Verdict]:
         """A session has got the calls of another one: some may have another clock."""

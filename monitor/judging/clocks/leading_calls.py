@@ -24,7 +24,14 @@ from monitor.session.session import Session
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["LEAD_NS", "LeadingCalls", "corrected_calls", "leading_calls", "mixed_with"]
+__all__ = [
+    "LEAD_NS",
+    "LeadingCalls",
+    "corrected_calls",
+    "leading_calls",
+    "mixed_with",
+    "set_meanwhile",
+]
 
 LEAD_NS: Final = SECOND
 """Clocks of two hosts often differ by so much, and that changes no order: models take longer."""
@@ -122,6 +129,20 @@ def corrected_calls(
     known = known.and_(call, lead_ns)
     is_other = not _has_one_clock(known.sender, call.attributes)
     return known._replace(is_mixed=known.is_mixed or is_other)
+
+
+def set_meanwhile(call: ToolCall, moved_ns: int) -> Gap | None:
+    """Where a call may have begun that is moved back whole, though its clock may have been set forward while it ran.
+
+    Then its start was right: it had begun before it was received, as its sender told it.
+
+    Args:
+        call: with its times by our clock.
+        moved_ns: by so much calls of its session are moved back.
+    """
+    if call.end_ns - call.start_ns < moved_ns:
+        return None
+    return Gap(Cause.MISTIMED, max(1, call.start_ns), call.start_ns + moved_ns + 1)
 
 
 def mixed_with(

@@ -22,6 +22,14 @@ alphabet: {look: {tool: look}, refund: {tool: refund}, log: {tool: log}}
 golden: [[look, refund, log]]
 """
 
+RULES = """
+id: rules
+kind: policy
+match: {kind: shop}
+alphabet: {look: {tool: look}, refund: {tool: refund}}
+constraints: [{precedence: [look, refund]}]
+"""
+
 SERVER = {"kind": "shop", "service.name": "server"}
 BROWSER = {"kind": "shop", "service.name": "browser"}
 
@@ -29,8 +37,8 @@ BROWSER = {"kind": "shop", "service.name": "browser"}
 class Bench:
     """A monitor that is older than any session."""
 
-    def __init__(self) -> None:
-        self.monitor = Monitor(specs(TASK), Limits(), started_ns=START - 7_200 * SECOND)
+    def __init__(self, spec: str = TASK) -> None:
+        self.monitor = Monitor(specs(spec), Limits(), started_ns=START - 7_200 * SECOND)
         self._serial = 0
 
     def observe(
@@ -237,6 +245,19 @@ def test_a_clock_that_is_ahead_may_be_set_forward(ahead: float) -> None:
     bench = Bench()
     bench.observe("look", 0, ahead)
     bench.observe("refund", 1, ahead + 60)
+
+    assert bench.judged == (0, 1)
+    assert bench.doubts == 1
+
+
+@pytest.mark.parametrize("ahead", [61, 3_600])
+def test_a_clock_may_be_set_forward_while_a_call_runs(ahead: int) -> None:
+    """`refund` began behind `look`, by a right clock, and ended by one that is far ahead: it is moved back before `look`."""
+    bench = Bench(RULES)
+    bench.observe("look", 0)
+    long = call(90, "refund", start_ns=START + SECOND, end_ns=START + (2 + ahead) * SECOND)
+    long = long._replace(attributes=SERVER, session=SessionKey("", "s"))
+    bench.monitor.observe(long, START + 2 * SECOND)
 
     assert bench.judged == (0, 1)
     assert bench.doubts == 1

@@ -187,6 +187,9 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("one_id_for_an_answer + chained_without_models", 3_262_001),
         # A clock that is ahead already is set forward: only later calls are moved back.
         ("clock_set_forward + tools_on_another_host", 3_130_715),
+        # A call runs while its clock is set forward.
+        ("clock_set_forward + calls_within_calls", 645_085),
+        ("clock_set_forward + made_again", 641_952),
         # A request that may be one sent again is in doubt also after its session has rested.
         ("mcp_round_trips + resumed_after_its_end", 506_778),
     ],

@@ -194,12 +194,6 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "id_never + ids_by_answer",
         "id_never + ids_by_turn",
     ),
-    "a call that runs while its clock is set is moved whole, with its start, which was right": (
-        "clock_set_forward + chained",
-        "clock_set_forward + id_on_parents_later",
-        "clock_set_forward + made_again",
-        "clock_set_forward + mcp_round_trips",
-    ),
 }
 
 # The same, by the pair.
