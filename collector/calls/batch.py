@@ -165,6 +165,10 @@ class EventBatch:
         """The first calls of a session may be missing, or are not: see `Corrections.doubt`."""
         self._verdicts += self.monitor.corrections.doubt(key, doubted=doubted)
 
+    def doubt_clock(self, call: ToolCall, behind_ns: int) -> None:
+        """The clock of a call is behind that of another span: see `Corrections.doubt_clock`."""
+        self._verdicts += self.monitor.corrections.doubt_clock(call, behind_ns, self._now)
+
     def prove(self, key: SessionKey, proof: Proof) -> None:
         """A trace of a session proves that it is new, or does no longer: see `Corrections.prove`."""
         self._verdicts += self.monitor.corrections.prove(key, proof)

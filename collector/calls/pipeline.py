@@ -518,6 +518,9 @@ class Pipeline:
         self._touch(trace)
         tree = self.traces.grow(trace, now)
         node = tree.put(span.span_id, span.parent_span_id)
+        node.start_ns, node.clock = span.start_ns, owner.clock
+        if tree.clock is not owner.clock and not tree.of_clocks:
+            tree.note_clock(owner.clock)
         context = Context(trace, tree, node, now)
         if plan.foreign:
             node.foreign = True
@@ -642,6 +645,7 @@ class Pipeline:
             if self._hears:
                 self.batch.hear(key, span)
         if plan.outputs is not None:
+            context.node.asked_ns = span.end_ns
             if span.dropped:
                 self._coverage.count("truncated_attributes")
             for error in self._requested_calls.read(

@@ -242,7 +242,7 @@ TABLE: Mapping[str, MetricDescription] = {
     "spans_skewed": MetricDescription(
         "counter",
         (),
-        "Calls that by their clocks began before the call they are a part of, or ended over 60 seconds after they were received, or over a second in a session with several clocks, or whose times are missing or contradict the order in which they were received: hosts' clocks differ, or were set.",
+        "Calls that by their clocks began before the call they are a part of, or ended over 60 seconds after they were received, or over a second in a session with several clocks, or began there over a second before what has caused them, or whose times are missing or contradict the order in which they were received: hosts' clocks differ, or were set.",
     ),
     "shown_arguments_given_up": MetricDescription(
         "counter",

@@ -6,10 +6,11 @@ are told only if what they are to allow for has changed. Causes that hold for on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from monitor.judging.change_reports import ChangeReports
+from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.judging.clocks.leading_calls import (
     LeadingCalls,
     corrected_calls,
@@ -90,6 +91,14 @@ class SessionSights:
 
     def doubt_clocks(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
         """Before a call is seen: it may have another clock than others of its session. Then verdicts are revised."""
+        verdicts = self._doubt_lead(session, call, now)
+        lagging = self._clocks.lagging.get(session.key) if self._clocks.lagging else None
+        if lagging is not None:
+            lagging = lagging.with_call(call.start_ns, call.end_ns, now)
+            verdicts += self._note_lagging(session, call.attributes, lagging)
+        return verdicts
+
+    def _doubt_lead(self, session: Session, call: ToolCall, now: int) -> list[Verdict]:
         clocks, window_ns = self._clocks, self._limits.window_ns
         known, leading = clocks.leading.get(session.key), None
         moved_ns = clocks.lead_of(session.key)
@@ -101,14 +110,55 @@ class SessionSights:
         gap = set_meanwhile(call, moved_ns)
         return verdicts if gap is None else verdicts + self._note_own(session, gap)
 
+    def doubt_clock(
+        self, session: Session | None, call: ToolCall, behind_ns: int, now: int
+    ) -> list[Verdict]:
+        """The clock of a call is behind that of another span of its session, by no less than this; revises verdicts.
+
+        Args:
+            session: of the call; None if that is the first one.
+            call: which may not be seen yet.
+            behind_ns: how far, in nanoseconds.
+            now: the time of the call's receipt.
+        """
+        known = self._clocks.lagging.get(call.session)
+        lagging = LaggingCalls.of(call.start_ns, call.end_ns, now, behind_ns)
+        is_more = known is None or lagging.behind_ns < known.behind_ns
+        lagging = lagging if known is None else known.and_(lagging)
+        if session is None:
+            self._clocks.set_lagging(call.session, lagging)
+            return []
+        if is_more:
+            lagging = lagging.with_all([each.log for each in session.judgements])
+        return self._note_lagging(session, call.attributes, lagging)
+
+    def _note_lagging(
+        self, session: Session, attributes: Mapping[str, Any], lagging: LaggingCalls
+    ) -> list[Verdict]:
+        """Allows for calls whose clock is behind, where they and a call with these attributes have several clocks."""
+        known = self._clocks.lagging.get(session.key)
+        self._clocks.set_lagging(session.key, lagging)
+        gap = lagging.gap(self._limits.window_ns)
+        if gap in session.gaps or not session.has_clock_beside(attributes):
+            # Calls of other clocks may be missing (`sight`).
+            is_reached = session.gaps or session.causes or session.late
+            return self.look_again(session) if is_reached and lagging != known else []
+        self._clocks.corrections += 1
+        return self._note_own(session, gap)
+
     def doubt_clocks_together(self, session: Session) -> list[Verdict]:
         """A session has got the calls of another one: some may have another clock."""
+        verdicts: list[Verdict] = []
         known = self._clocks.leading.get(session.key)
-        if known is None:
-            return []
-        corrected = self._clocks.lead_of(session.key) is not None
-        mixed = mixed_with(known, session, self._limits.window_ns, corrected=corrected)
-        return self._note_leading(session, known, mixed)
+        if known is not None:
+            corrected = self._clocks.lead_of(session.key) is not None
+            mixed = mixed_with(known, session, self._limits.window_ns, corrected=corrected)
+            verdicts += self._note_leading(session, known, mixed)
+        lagging = self._clocks.lagging.get(session.key)
+        if lagging is not None:
+            lagging = lagging.with_all([each.log for each in session.judgements])
+            verdicts += self._note_lagging(session, session.caller or {}, lagging)
+        return verdicts
 
     def _note_leading(
         self, session: Session, known: LeadingCalls | None, leading: LeadingCalls | None

@@ -142,7 +142,7 @@ class Corrections:
         target.note_source(session_from)
         self._table.drop(old)
         self._clocks.rename(old, new)
-        if self._clocks.leading:
+        if self._clocks.leading or self._clocks.lagging:
             self._state.news += self._sights.doubt_clocks_together(target)
         target.touched_ns = max(target.touched_ns, now)
         self._table.touch(new)
@@ -248,6 +248,37 @@ class Corrections:
             verdicts = self._state.with_news(verdicts)
         self._facts.reconsider(session, session.touched_ns)
         return verdicts
+
+    def doubt_clock(self, call: ToolCall, behind_ns: int, now: int) -> list[Verdict]:
+        """A span of another host, before which a call cannot have begun, began later by so much: two clocks differ.
+
+        It is told of a call that is observed, or is to be next. Nothing follows from it while all calls of the session are of
+        one host.
+
+        Args:
+            call: the call, as it is known now.
+            behind_ns: how far its clock is behind, at least, in nanoseconds.
+            now: time of receipt.
+
+        Returns:
+            The verdicts that changed.
+        """
+        lead_ns = self._clocks.lead_of(call.session)
+        if lead_ns is not None:  # what that does not explain: its calls are moved back
+            behind_ns -= lead_ns + self._clocks.ahead_max_ns
+            if behind_ns <= LEAD_NS:
+                return []
+        session, received = self._table.live(call.session), now
+        if session is not None:
+            for judgement in session.judgements:
+                place = judgement.log.find(call.span_id)
+                if place is not None:
+                    received = judgement.log.receipt(place)
+        verdicts = self._sights.doubt_clock(session, call, behind_ns, received)
+        if verdicts and session is not None:
+            self._lifecycle.queue(session, now)
+            self._facts.reconsider(session, now)
+        return self._state.with_news(verdicts) if self._state.news else verdicts
 
     def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
         """Counts calls of a session that could not be judged, or not in full."""

@@ -58,7 +58,7 @@ class MonitorCounters:
 
     @property
     def skewed(self) -> int:
-        """Calls that by their clocks began before the call they are a part of, or ended long after their receipt."""
+        """Calls that by their clocks began before what has caused them, or ended long after their receipt."""
         return self._judging.skewed + self._judging.clocks.corrections
 
     @property

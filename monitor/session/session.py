@@ -11,6 +11,7 @@ from mypy_extensions import mypyc_attr
 from monitor.records import FROM_DECISION, FROM_TRACE, AgentName, Proof, SessionKey, ToolCall
 from monitor.session.data.session_data import SessionData
 from monitor.session.dropped_sessions import mark_of
+from monitor.session.hosts import has_one_clock
 from monitor.session.judge.judge import Judge
 from monitor.session.judgement.fold_log import condense
 from monitor.session.judgement.judgement import Judgement
@@ -75,6 +76,7 @@ class Session:
         "bound_as",
         "bound_late",
         "bound_on",
+        "caller",
         "carried",
         "causes",
         "chain",
@@ -93,6 +95,7 @@ class Session:
         "ledger_version",
         "newer",
         "not_judged",
+        "of_clocks",
         "older",
         "opened_ns",
         "owed",
@@ -118,6 +121,8 @@ class Session:
         self.touched_ns = now
         self.started_ns = call.start_ns
         self.last_ns = call.end_ns
+        self.caller: Mapping[str, Any] | None = call.attributes
+        """The attributes of its last call; None where it is not known."""
         self._source = call.source
         self._sources: Counter[str] | None = None
         """Calls by the dialect that read them, if there is more than one."""
@@ -140,6 +145,8 @@ class Session:
         self.seen = 0
         """The number of calls so far. It equals the number of held calls if none was dropped."""
         self.judged = 0
+        self.of_clocks = False
+        """True once calls of several hosts were seen: each may have a clock of its own."""
         self.bound_late = False
         """True if a spec was bound after verdicts had become final."""
         self.fresh = False
@@ -195,6 +202,7 @@ class Session:
         twin.held = list(self.held) if self.held is not None else None
         twin.owed = list(self.owed) if self.owed is not None else None
         twin.seen, twin.judged = self.seen, self.judged
+        twin.caller, twin.of_clocks = self.caller, self.of_clocks
         twin.bound_late, twin.fresh, twin.opened_ns = (
             self.bound_late,
             self.fresh,
@@ -234,6 +242,9 @@ class Session:
     def see(self, call: ToolCall, now: int) -> None:
         """Takes note of a call's times and source."""
         self.touched_ns = now
+        if call.attributes is not self.caller:
+            self.of_clocks = self.has_clock_beside(call.attributes)
+            self.caller = call.attributes
         start_ns, end_ns = call.start_ns, call.end_ns
         # If all calls so far were withdrawn, their times do not count.
         if start_ns < self.started_ns or not self.seen:
@@ -244,6 +255,11 @@ class Session:
             self._count_source(call.source, 1)
         if call.session_from != self.session_from:
             self.note_source(call.session_from)
+
+    def has_clock_beside(self, attributes: Mapping[str, Any]) -> bool:
+        """Whether its calls, with one that has these attributes, are of several hosts."""
+        known = self.caller
+        return self.of_clocks or (known is not None and not has_one_clock(known, attributes))
 
     def see_again(self, old: ToolCall, call: ToolCall) -> None:
         """Takes note of a fuller reading of a call."""
@@ -382,6 +398,8 @@ class Session:
         if other._sources is not None or other._source != self._source:
             for source, count in other._by_source().items():
                 self._count_source(source, count)
+        if other.caller is not None:
+            self.of_clocks = other.of_clocks or self.has_clock_beside(other.caller)
         self.named_as(other)
         for attributes in other.attributes:
             if not self.is_bound_on(attributes):

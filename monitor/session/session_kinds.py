@@ -80,13 +80,14 @@ SESSION_KINDS: Final = (
         "session",
         Session,
         "_index _mark _named_by _named_ns _others _outside _source _sources agent "
-        "answer binder bound_as bound_late bound_on carried causes chain "
+        "answer binder bound_as bound_late bound_on caller carried causes chain "
         "ended foreign fresh gaps held judged "
-        "judgements judges key last_ns late ledger_version newer not_judged older opened_ns owed proof "
+        "judgements judges key last_ns late ledger_version newer not_judged of_clocks older opened_ns owed proof "
         "queued seen session_from spans started_ns touched_ns weight data",
         changes=(
             KindChange(added={"data": type(None)}),
             KindChange(added={"carried": tuple}),
+            KindChange(added={"caller": type(None), "of_clocks": bool}),
         ),
     ),
     kept("seen by a session", SessionData, "_words dropped seen texts"),

@@ -19,6 +19,7 @@ from collector.calls.batch import EventBatch
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import SERVER, Piece
 from collector.calls.call.same_call import are_chained, is_told_again
+from collector.calls.correlation.clock_contradictions import ClockContradictions
 from collector.calls.correlation.echoes import Echoes
 from collector.calls.correlation.in_process_mcp import McpEcho
 from collector.calls.correlation.merge import CallMerge
@@ -91,6 +92,7 @@ class Correlation:
         requests.is_named = self._near_misses.is_named
         self.repeats = Repeats(traces)
         self.echoes = Echoes(traces)
+        self._contradictions = ClockContradictions(sessions, batch)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
         self._failed: list[tuple[Context, LogicalCall]] = []
@@ -324,6 +326,8 @@ class Correlation:
             orphan=orphan,
             now=context.now,
         )
+        if context.tree.of_clocks and outer is not None:
+            self._contradictions.note(context, call, outer, new)
         if new is old and not call.shared and call.request == request and not self._reviews:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:

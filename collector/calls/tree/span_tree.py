@@ -67,9 +67,11 @@ class SpanNode:
     __slots__ = (
         "above",
         "agent",
+        "asked_ns",
         "asks",
         "call",
         "claim",
+        "clock",
         "entry",
         "failed",
         "foreign",
@@ -102,7 +104,11 @@ class SpanNode:
         self.claim: Claim | None = None
         """The session that it names itself."""
         self.start_ns = 0
-        """When it began, if it names a session."""
+        """When it began."""
+        self.asked_ns = 0
+        """When a model's span ended: by then it had asked for its calls."""
+        self.clock = b""
+        """What its host is known by (`ResourceIdentity.clock`)."""
         self.model: Requester | None = None
         """The service, for a model's span that may name a session."""
         self.call: LogicalCall | None = None
@@ -126,7 +132,8 @@ class SpanNode:
         self.place, self.stops, self.entry, self.failed = 0, False, False, False
         self.asks = self.foreign = False
         self.above = self.claim = self.call = self.model = None
-        self.agent = ""
+        self.agent, self.clock = "", b""
+        self.start_ns = self.asked_ns = 0
 
 
 @mypyc_attr(acyclic=True)
@@ -257,6 +264,7 @@ class SpanTree:
         "asked",
         "by_id",
         "claim",
+        "clock",
         "early",
         "failing_ns",
         "heard_ns",
@@ -267,8 +275,10 @@ class SpanTree:
         "looped",
         "matched",
         "missing",
+        "mistimed",
         "nameless",
         "nodes",
+        "of_clocks",
         "parts",
         "places",
         "plain",
@@ -297,6 +307,12 @@ class SpanTree:
         """Spans that arrived and are remembered."""
         self.claim: Claim | None = None
         """The last claim: most spans of a trace repeat it."""
+        self.clock = b""
+        """What the host of its first span is known by."""
+        self.of_clocks = False
+        """True once spans of several hosts had come."""
+        self.mistimed = False
+        """True once a call seemed to have begun before what has caused it: their clocks differ."""
         self.wrapped: dict[bytes, tuple[WrappedCall, ...]] | None = None
         """Id of a span around calls -> the calls it lists; few frameworks have such spans."""
         self.alike: AlikeSpans | None = None
@@ -371,6 +387,13 @@ class SpanTree:
         ):
             self._loop(node, above)
         return node
+
+    def note_clock(self, clock: bytes) -> None:
+        """A span has come from a host."""
+        if not self.clock:
+            self.clock = clock
+        elif clock != self.clock:
+            self.of_clocks = True
 
     def node(self, span_id: bytes) -> SpanNode | None:
         """The node of a span that arrived, or that is the parent of one."""

@@ -271,9 +271,9 @@ class Trace:
         )
 
     def _called_before(self) -> int:
-        """The number of its calls that began before its first model was asked."""
+        """The number of its calls that began before its first model was asked; 0 if clocks differ, and do not tell."""
         tree = self.tree
-        if tree is None or self.called_ns >= self.modelled_ns:
+        if tree is None or tree.mistimed or self.called_ns >= self.modelled_ns:
             return 0
         calls = {node.call for node in islice(tree.calls(), BEFORE_MAX)}
         return sum(

@@ -151,8 +151,8 @@ CALL_KINDS: Final = (
     kept(
         "span tree",
         SpanTree,
-        "alike answers asked by_id claim early failing_ns heard_ns held last latest_ns lone looped matched missing "
-        "nameless nodes parts places plain released root runs shared size taken unsettled uprooted watched wrapped",
+        "alike answers asked by_id claim clock early failing_ns heard_ns held last latest_ns lone looped matched missing mistimed "
+        "nameless nodes of_clocks parts places plain released root runs shared size taken unsettled uprooted watched wrapped",
         changes=(
             KindChange(
                 added={
@@ -165,15 +165,17 @@ CALL_KINDS: Final = (
             KindChange(added={"failing_ns": int}),
             KindChange(added={"runs": NoneType}),
             KindChange(added={"root": NoneType, "uprooted": bool}),
+            KindChange(added={"clock": bytes, "mistimed": bool, "of_clocks": bool}),
         ),
     ),
     kept(
         "span",
         SpanNode,
-        "above agent asks call claim entry failed foreign model place span_id start_ns stops waiting",
+        "above agent asked_ns asks call claim clock entry failed foreign model place span_id start_ns stops waiting",
         changes=(
             KindChange(added={"model": NoneType}),
             KindChange(added={"foreign": bool}),
+            KindChange(added={"asked_ns": int, "clock": bytes}),
         ),
     ),
     kept(
@@ -229,7 +231,7 @@ CALL_KINDS: Final = (
         "correlation",
         Correlation,
         "_reviews executed",
-        left="_batch _confirmation _coverage _decided _failed _ids _inventory _monitor "
+        left="_batch _confirmation _contradictions _coverage _decided _failed _ids _inventory _monitor "
         "_requests _sessions _stats",
         parts="call_merge echoes _mcp_echo _near_misses repeats",
     ),

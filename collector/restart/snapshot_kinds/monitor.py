@@ -12,6 +12,7 @@ from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
 from monitor.judging.accounting import Accounting
+from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.judging.clocks.leading_calls import LeadingCalls
 from monitor.judging.clocks.sender_clocks import SenderClocks
 from monitor.judging.deciding.decide_calls import CallDecider
@@ -131,13 +132,17 @@ MONITOR_KINDS: Final = (
     kept("call behind an alarm", _Call, "step tool trace_id span_id"),
     kept("deadline timer", DeadlineTimer, "busy _due _next", left="_accounting _window_ns"),
     kept("due queue", DueQueue, "_done _keys _last _others _times"),
+    kept("lagging calls", LaggingCalls, "behind_ns first_ns until_ns late_ns"),
     kept("leading calls", LeadingCalls, "lead_ns first_ns last_ns late_ns sender is_mixed"),
     kept(
         "sender clocks",
         SenderClocks,
-        "ahead_max_ns corrections leading _ahead",
+        "ahead_max_ns corrections lagging leading _ahead",
         left="_sessions_max",
-        changes=(KindChange(added={"leading": OrderedDict}),),
+        changes=(
+            KindChange(added={"leading": OrderedDict}),
+            KindChange(added={"lagging": OrderedDict}),
+        ),
     ),
     kept(
         "ledger of gaps", Ledger, "version merged counts _forgotten_ns _gaps", left="_linger_ns"

@@ -5,7 +5,8 @@ this clock, their order is right. If others have another one, or arrive as if th
 made after it. By how much the clock is ahead is not known: by no less than was seen, and by no more than that and the window,
 in which spans arrive. So around these calls nothing follows from one call to the next (`Cause.MISTIMED`).
 
-Not noticed: a clock that is ahead by less than its spans take to arrive, and one that is behind. Their spans look like late ones.
+Not noticed here: a clock that is ahead by less than its spans take to arrive, and one that is behind. Their spans look like late
+ones, unless a span of another clock contradicts them (`lagging_calls`).
 
 Example: a browser's clock is 40 s ahead. `look` is made there, and `refund` on a server, a second later. By their times,
 `refund` was 39 s earlier. `refund` without `look` before it is possible harm.
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from monitor.judging.clocks.mistimed_calls import COARSE_NS, is_mistimed
 from monitor.limits import SECOND
 from monitor.records import ToolCall
+from monitor.session.hosts import has_one_clock
 from monitor.session.log.log import is_led
 from monitor.session.session import Session
 from monitor.visibility.cause import Cause
@@ -35,9 +37,6 @@ __all__ = [
 
 LEAD_NS: Final = SECOND
 """Clocks of two hosts often differ by so much, and that changes no order: models take longer."""
-
-_HOST: Final = ("host.id", "host.name")
-"""Attributes of resources: what has one of them in common has one clock."""
 
 
 class LeadingCalls(NamedTuple):
@@ -103,7 +102,7 @@ def leading_calls(
         known = known.and_(call, -late_ns)
     if not is_mistimed(call):
         known = known._replace(late_ns=max(known.late_ns, late_ns))
-    is_other = not _has_one_clock(known.sender, call.attributes)
+    is_other = not has_one_clock(known.sender, call.attributes)
     return known._replace(is_mixed=known.is_mixed or is_other or _differ(known, window_ns))
 
 
@@ -127,7 +126,7 @@ def corrected_calls(
     elif known.lead_ns < lead_ns and not is_led(known.lead_ns, moved_ns):
         known = known._replace(is_mixed=True)
     known = known.and_(call, lead_ns)
-    is_other = not _has_one_clock(known.sender, call.attributes)
+    is_other = not has_one_clock(known.sender, call.attributes)
     return known._replace(is_mixed=known.is_mixed or is_other)
 
 
@@ -179,7 +178,7 @@ def _differ(known: LeadingCalls, window_ns: int) -> bool:
 
 def _has_others(session: Session, known: LeadingCalls) -> bool:
     """Whether some of the session's spans have another clock."""
-    return not all(_has_one_clock(known.sender, each) for each in session.attributes)
+    return not all(has_one_clock(known.sender, each) for each in session.attributes)
 
 
 def _latest_ns(session: Session, latest_ns: int) -> int:
@@ -196,13 +195,3 @@ def _latest_ns(session: Session, latest_ns: int) -> int:
             if has_times and late_ns > latest_ns:
                 latest_ns = late_ns
     return latest_ns
-
-
-def _has_one_clock(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two resources are of one host, as far as they say."""
-    if one is other:
-        return True
-    for key in _HOST:
-        if key in one and key in other:
-            return bool(one[key] == other[key])
-    return one == other

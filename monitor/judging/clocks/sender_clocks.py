@@ -21,6 +21,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
+from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.judging.clocks.leading_calls import LEAD_NS, LeadingCalls
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
@@ -53,6 +54,8 @@ class SenderClocks:
         self._ahead: OrderedDict[SessionKey, int] = OrderedDict()
         self.leading: OrderedDict[SessionKey, LeadingCalls] = OrderedDict()
         """Session -> its calls whose clock is ahead by less than is corrected; nearly always empty."""
+        self.lagging: OrderedDict[SessionKey, LaggingCalls] = OrderedDict()
+        """Session -> its calls whose clock may be behind; nearly always empty."""
 
     def clock_moved(self, by: int) -> None:
         """Adapts to a jump of the clock of receipts: if it is set back, a lead by as much is allowed."""
@@ -63,16 +66,17 @@ class SenderClocks:
         twin = SenderClocks(self._sessions_max)
         twin.ahead_max_ns = self.ahead_max_ns
         twin._ahead, twin.leading = self._ahead.copy(), self.leading.copy()
+        twin.lagging = self.lagging.copy()
         return twin
 
     @property
     def are_doubted(self) -> bool:
-        """Whether the clocks of any session's senders are known to be ahead."""
-        return bool(self.leading or self._ahead)
+        """Whether the clocks of any session's senders are known to be ahead or behind."""
+        return bool(self.leading or self._ahead or self.lagging)
 
     def is_doubted(self, key: SessionKey) -> bool:
-        """Whether the clocks of a session's senders are known to be ahead."""
-        return key in self.leading or key in self._ahead
+        """Whether the clocks of a session's senders are known to be ahead or behind."""
+        return key in self.leading or key in self._ahead or key in self.lagging
 
     @property
     def lead_min_ns(self) -> int:
@@ -83,16 +87,21 @@ class SenderClocks:
         """Gaps that reach a session, as its calls' times have them if they were told by another clock.
 
         Calls that are moved back have our times: only what hosts of a service tell may be ahead. Of other calls whose clock is
-        ahead, each gap may be told by a right one, ours or a host's. By how much they are ahead is known up to the window.
+        ahead or behind, each gap may be told by a right one, ours or a host's. By how much they are ahead is known up to the
+        window; they are behind by no more than they took to arrive.
         """
-        lead = self.lead_of(key)
+        told = [each for each in gaps if _is_told_by_a_clock(each)]
+        found: list[Gap] = []
+        lagging = self.lagging.get(key)
+        if lagging is not None:
+            found += [each.by_clock(-lagging.late_ns, -lagging.behind_ns) for each in told]
+        lead, leading = self.lead_of(key), self.leading.get(key)
         if lead is not None:
-            return [each.by_clock(-lead, -lead) for each in gaps if each.service]
-        leading = self.leading.get(key)
-        if leading is None:
-            return []
-        least_ns, most_ns = leading.lead_ns, leading.lead_ns + window_ns
-        return [each.by_clock(least_ns, most_ns) for each in gaps if _is_told_by_a_clock(each)]
+            found += [each.by_clock(-lead, -lead) for each in gaps if each.service]
+        elif leading is not None:
+            least_ns, most_ns = leading.lead_ns, leading.lead_ns + window_ns
+            found += [e.by_clock(least_ns, most_ns) for e in told if e.until_ns != EVER]
+        return found
 
     def rename(self, old: SessionKey, new: SessionKey) -> None:
         """Moves the lead of one session to another, which takes over its calls."""
@@ -102,6 +111,10 @@ class SenderClocks:
         leading = self.leading.pop(old, None) if self.leading else None
         if leading is not None:
             self.leading.setdefault(new, leading)
+        lagging = self.lagging.pop(old, None) if self.lagging else None
+        if lagging is not None:
+            known = self.lagging.get(new)
+            self.lagging[new] = lagging if known is None else known.and_(lagging)
 
     def lead_of(self, key: SessionKey) -> int | None:
         """How far the clock of a session's sender is ahead, in nanoseconds, if it is known to be."""
@@ -121,10 +134,18 @@ class SenderClocks:
         if len(self.leading) > self._sessions_max:
             self.leading.popitem(last=False)
 
+    def set_lagging(self, key: SessionKey, lagging: LaggingCalls) -> None:
+        """Sets the calls of a session whose clock may be behind."""
+        self.lagging[key] = lagging
+        self.lagging.move_to_end(key)
+        if len(self.lagging) > self._sessions_max:
+            self.lagging.popitem(last=False)
+
     def forget(self, key: SessionKey) -> None:
         """The session is none of ours any more."""
         self._ahead.pop(key, None)
         self.leading.pop(key, None)
+        self.lagging.pop(key, None)
 
     def is_ahead(self, call: ToolCall, now: int) -> bool:
         """True if a call cannot have ended when it says, or comes from a clock that is known to be ahead."""
@@ -167,4 +188,4 @@ def moved_back(call: ToolCall, ahead: int) -> ToolCall:
 
 def _is_told_by_a_clock(gap: Gap) -> bool:
     """Whether a gap has times that one clock has told: not those of the calls whose order it leaves open."""
-    return 0 < gap.until_ns < EVER and (bool(gap.service) or gap.cause not in OF_ONE_SESSION)
+    return gap.until_ns > 0 and (bool(gap.service) or gap.cause not in OF_ONE_SESSION)
