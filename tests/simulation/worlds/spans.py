@@ -34,6 +34,7 @@ class Span:
         status: 0 unset, 1 ok, 2 error.
         state: the trace state.
         host: `host.name` of its resource; "" if that has none.
+        instance: `service.instance.id` of its resource; "" if that has none.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Span:
     state: str = ""
     dropped: int = 0
     host: str = ""
+    instance: str = ""
 
     def get(self, key: str) -> Any:
         return next((value for found, value in self.attributes if found == key), None)
@@ -101,17 +103,18 @@ class Request:
 def requests(spans: Sequence[Span]) -> list[Request]:
     """The requests of a world: what is sent at one time by one service on one host is one request."""
 
-    def sender(span: Span) -> tuple[float, str, str]:
-        return span.sent, span.service, span.host
+    def sender(span: Span) -> tuple[float, str, str, str]:
+        return span.sent, span.service, span.host, span.instance
 
     grouped = groupby(sorted(spans, key=sender), key=sender)
-    return [Request(at, list(group)) for (at, _, _), group in grouped]
+    return [Request(sent[0], list(group)) for sent, group in grouped]
 
 
 def body(spans: Sequence[Span]) -> bytes:
     """An ExportTraceServiceRequest in JSON; all spans are of one service on one host."""
     first = spans[0]
-    host = [("host.name", first.host)] if first.host else []
+    named = [("host.name", first.host), ("service.instance.id", first.instance)]
+    host = [(key, value) for key, value in named if value]
     scopes = groupby(spans, key=lambda span: (span.scope, span.version))
     return json.dumps(
         {

@@ -86,6 +86,37 @@ def test_calls_that_are_written_as_one_that_is_told_again_are_not_asked_for(ids:
     assert found
 
 
+@pytest.mark.parametrize("other", ["tools_on_another_host", "millisecond_clock"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_host_has_one_clock(other: str, first: bool) -> None:
+    """In whatever order two entries act: each resource names one host, whose clock is wrong by one amount."""
+    names = ("tools_on_a_host_behind", other)
+    several = 0
+    for world in _worlds(*(names if first else reversed(names))):
+        clocks: dict[tuple[str, str], set[float]] = {}
+        for span in world.tool_spans():
+            off = round(span.start - span.calls[0].start, 1)
+            clocks.setdefault((span.host, span.instance), set()).add(off)
+        assert all(len(found) == 1 for found in clocks.values())
+        several += len(clocks) > 1
+    assert several
+
+
+def test_a_clock_that_is_behind_is_shown_by_a_parent_in_each_conversation() -> None:
+    """Where tools of it are on that host: one of their spans begins more than a second before its parent."""
+    behind = 0
+    for world in _worlds("tools_on_a_host_behind"):
+        begun = {span.id: span.start for span in world.spans}
+        early: dict[str, float] = {}
+        for span in world.tool_spans():
+            if span.start < span.calls[0].start - 1:
+                known = early.get(span.conversation, 0)
+                early[span.conversation] = max(known, begun[span.parent] - span.start)
+        assert all(each > 1 for each in early.values())
+        behind += len(early)
+    assert behind
+
+
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_failed_call_without_an_id_encloses_its_attempts(failed: bool) -> None:
     """They are no calls of their own; those within a call that went well are."""

@@ -122,6 +122,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final, or never": (
         "id_on_parents_later + clock_set_back",
         "clock_set_back + id_never",
+        "id_on_parents_later + tools_on_a_host_behind",
     ),
     "after the start, a harm that a later call makes certain is told of the earlier call that is harmful if nothing is missing (docs/uncertainty-rules.md), and a page may come before it is known that something is": (
         "ids_by_turn + started_in_mid_session",
@@ -189,6 +190,10 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "without ids of calls, which answer asked for a call is told by times, and those of two hosts are not one clock's": (
         "answer_one_by_one_without_ids + tools_on_another_host",
+        "answer_one_by_one_without_ids + tools_on_a_host_behind",
+    ),
+    "undecidable: without an id each trace is a session, of which some have no span that shows that a clock is behind by over a second": (
+        "no_id_but_history + tools_on_a_host_behind",
     ),
     "undecidable: an equal id in a trace whose conversation nobody ever names is one call told again, or another conversation's": (
         "id_never + ids_by_answer",
