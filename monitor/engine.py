@@ -235,16 +235,20 @@ class Monitor:
         clocks = self._clocks
         if call.end_ns < call.start_ns:
             call = without_rounding(call)
+        lead_ns, end_ns = None, call.end_ns
         if clocks.is_ahead(call, now):
             call = clocks.as_corrected(call, now)
+            lead_ns = end_ns - call.end_ns
         session = self._table.live(call.session)
-        if session is not None and not is_mistimed(call):
+        if session is not None and lead_ns is None and not is_mistimed(call):
             decided = self._decider.at_once(
                 session, call, beside, now, named, proof, doubted=doubted
             )
             if decided is not None:
                 return decided
-        [decided] = self._rehearse([call], beside, now, named, proof, doubted=doubted)
+        [decided] = self._rehearse(
+            [call], beside, now, named, proof, doubted=doubted, lead_ns=lead_ns
+        )
         return decided
 
     def decide_together(
@@ -349,8 +353,12 @@ class Monitor:
         proof: Proof | None,
         *,
         doubted: bool,
+        lead_ns: int | None = None,
     ) -> list[CallDecision]:
-        """Decides calls of one session on a copy of it, or on a new one."""
+        """Decides calls of one session on a copy of it, or on a new one.
+
+        `lead_ns`: by so much they were moved back, as their sender's clock is ahead; None if they were not.
+        """
         call = calls[0]
         known, forgot = self._table.kept(call.session), self._table.was_known(call.session)
         if known is not None and known.ended == "operator":
@@ -358,6 +366,8 @@ class Monitor:
         session = Session(call.session, call, now) if known is None else known.copy(call)
         rehearsal = Rehearsal(session, self.state.judging, self._names)
         try:
+            if lead_ns is not None:
+                rehearsal.move_back(lead_ns)
             if known is None:
                 if forgot or not call.session.id:  # a call of anybody
                     session.note_cause(Cause.FORGOTTEN)

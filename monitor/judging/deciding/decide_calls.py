@@ -271,6 +271,14 @@ class Rehearsal:
         for judge, skewed, left_out in self._before:
             judge.skewed, judge.left_out = skewed, left_out
 
+    def move_back(self, lead_ns: int) -> None:
+        """The call shows by how much its sender's clock is ahead, as `Lifecycle.corrected` takes it."""
+        clocks, key = self._judging.state.clocks, self._session.key
+        turned_out = clocks.lead_of(key) is None
+        clocks.set_lead(key, lead_ns)
+        if turned_out:
+            self._judging.sights.move_back(self._session)
+
     def mention(
         self,
         start_ns: int,
