@@ -705,9 +705,9 @@ kind: policy
 alphabet: {{approve: {{tool: approve}}, pay: {{tool: pay}}, look: {{tool: look}}}}
 constraints: [{{precedence: [approve, pay]}}{seen}]
 """
-    judge = monitor(text)
+    judge, end_ns = monitor(text), START + 200 * SECOND
     for number, tool in enumerate([*made, "pay"], start=1):
-        judge.observe(call(number, tool, end_ns=START + 200 * SECOND), NOW)
+        judge.observe(call(number, tool, end_ns=end_ns), end_ns)
 
     assert judge.find("s")[0]["steps"][-1]["kind"] == "harmful"
 
