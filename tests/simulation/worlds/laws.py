@@ -142,10 +142,11 @@ def _call_of(world: World, step: Step, taken: Iterable[int]) -> Call | None:
 
 
 def _of_equal_span_ids(world: World, step: Step) -> list[Call]:
-    """Calls with several spans of one id in a step's trace: of the copy that came last, the step has another id."""
+    """Calls of its tool with several spans of one id in a step's trace: of the copy that came last, the step has another id."""
     spans = [span for span in world.tool_spans() if f"{span.trace:032x}" == step["trace_id"]]
     ids = [span.id for span in spans]
-    return [call for span in spans if ids.count(span.id) > 1 for call in span.calls]
+    calls = [call for span in spans if ids.count(span.id) > 1 for call in span.calls]
+    return [call for call in calls if call.tool == step["tool"]]
 
 
 def _without_steps(told: Told, spec: str, conversation: Conversation) -> int:

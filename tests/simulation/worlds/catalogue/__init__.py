@@ -128,6 +128,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "ids_by_turn + started_in_mid_session",
         "arguments_twice_in_one_text + started_in_mid_session",
         "better_name_above + started_in_mid_session",
+        "mcp_calls + started_in_mid_session",
     ),
     "its calls came before the start, and a conversation has rested for longer than sessions live (docs/uncertainty.md): it looks like a new one": (
         "started_in_mid_session + resumed_after_its_end",
@@ -157,6 +158,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "no world: a sub-agent's span is in one trace, and calls below it are in others": (
         "a_trace_a_call + sub_agents",
+        "context_lost + sub_agents",
     ),
     "undecidable: a clock is ahead by more than is seen of it and the window, as its spans take longer to arrive (docs/uncertainty.md)": (
         "later_than_the_window + tools_on_another_host",
@@ -180,6 +182,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "one_id_for_an_answer + chained",
         "one_id_for_an_answer + chained_without_models",
         "one_id_for_all_calls + chained_without_models",
+    ),
+    "a gap is known for as long as sessions live: a request that is taken back after that, as its tool turns out to have spans, leaves none": (
+        "resumed_after_its_end + parallel_tools_without_spans",
     ),
     "no world: each entry sets the one first start of the process": (
         "started_in_mid_session + started_just_before",

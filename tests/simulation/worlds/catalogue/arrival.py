@@ -32,8 +32,12 @@ def duplicated(world: World, random: Chance) -> None:
 def one_request_a_turn(world: World, random: Chance) -> None:
     """A turn's spans come in one request, in any order within it, when the turn has ended."""
     last: dict[int, float] = {}
-    for span in world.spans:
-        last[span.trace] = max(last.get(span.trace, 0), span.sent)
+    first: dict[tuple[int, float], float] = {}
+    for span in world.spans:  # no request waits for another entry's duplicates
+        sent = first[span.id, span.end] = min(
+            first.get((span.id, span.end), span.sent), span.sent
+        )
+        last[span.trace] = max(last.get(span.trace, 0), sent)
     random.shuffle(world.spans)
     for span in world.spans:
         span.sent = last[span.trace]

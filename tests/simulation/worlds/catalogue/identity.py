@@ -140,6 +140,8 @@ def one_id_for_all_calls(world: World, random: Chance) -> None:
     """A framework gives all calls one id."""
     for span in world.tool_spans():
         _name(span, "call")
+        for call in span.calls:
+            call.id = "call"
 
 
 def _name(span: Span, id_: str) -> None:
