@@ -18,7 +18,7 @@ So `pay` without `check` is possible harm.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from collector.calls.records import Requester
@@ -168,6 +168,15 @@ def _is_short(tree: SpanTree, request: WatchedRequest, heard_ns: int) -> bool:
     return len(begun) < len(asked)
 
 
+def _are_short(tree: SpanTree, tool: str, ids: Iterable[str], heard_ns: int) -> bool:
+    """True if calls of some requests for a tool may still be missing, as the calls are numbered that had begun by a moment."""
+    for call_id in ids:
+        request = WatchedRequest(call_id, tool, 0)
+        if tree.known(call_id, tool) is None or _is_short(tree, request, heard_ns):
+            return True
+    return False
+
+
 def do_ids_tell(tree: SpanTree, tool: str) -> bool:
     """True if spans of a tool would have the ids of the models' requests: its own have, or others, and none has no id."""
     matched = tree.matched
@@ -273,8 +282,9 @@ class UnseenCalls:
         tree = trace.tree
         if tree is not None and do_ids_tell(tree, tool):
             is_open = bool(ids)
-        elif start_ns > self._gaps[key].until_ns:
-            return []  # the results had been given by then
+        elif is_open or start_ns > self._gaps[key].until_ns:
+            # It may be another request that is open, or this call's own: the results had been given by then.
+            is_open = tree is None or _are_short(tree, tool, ids, self._gaps[key].until_ns)
         return [] if is_open or any(ids.values()) else [self._end(key)]
 
     def above_came(self, trace: Trace, span_id: bytes, tool: str) -> list[Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -504,6 +505,32 @@ def test_a_tool_that_is_asked_for_again_and_again_is_missing_nowhere(
     found = bench([_spec()]).send(*_seen_elsewhere(wire))
     for span in spans:
         found.send(span)
+        assert _gaps(found) == []
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_spans_that_come_after_later_requests_leave_nothing_missing(
+    wire: Any, bench: Any, ids: bool
+) -> None:
+    """Each call is told by its own number, though other requests for the tool are open, or it began after the results of others."""
+    asked = [f"p{number}" for number in range(3)]
+    models = [
+        _model(wire, 1 + 3 * n, [(call_id, "pay")], [], asked[:n])
+        for n, call_id in enumerate(asked)
+    ]
+    tools = [
+        wire.tool(
+            "pay", id=call_id, parent="run", start=2 + 3 * n, end=2.5 + 3 * n,
+            call_id=call_id if ids else "", attributes=IN,
+        )
+        for n, call_id in enumerate(asked)
+    ]  # fmt: skip
+    for order in permutations(tools):
+        found = bench([_spec()]).send(*_seen_elsewhere(wire), *models)
+        assert _gaps(found) == [(Cause.SILENT_TOOL, "pay")]
+        found.send(*order[:2])
+        assert _gaps(found) == ([(Cause.SILENT_TOOL, "pay")] if tools[2] in order[:2] else [])
+        found.send(order[2])
         assert _gaps(found) == []
 
 

@@ -101,6 +101,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "one of several equal executions is lost: another one's span is taken for it": (
         "lost_and_answered + executed_twice",
         "lost_and_answered + made_again",
+        "made_again + parallel_tools_without_spans",
         "lost_and_answered + repeats_below_one_call",
     ),
     "a trace whose root names another session is proven to be new by no request: harm after the start stays possible": (
@@ -162,6 +163,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "undecidable: a clock is ahead by more than is seen of it and the window, as its spans take longer to arrive (docs/uncertainty.md)": (
         "later_than_the_window + tools_on_another_host",
+        "later_than_the_window + clock_ahead",
     ),
     "a clock is ahead by less than its spans take to arrive (docs/uncertainty.md): what models were given shows it, and is not read for that": (
         "delayed + tools_on_another_host",
@@ -185,6 +187,9 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "a gap is known for as long as sessions live: a request that is taken back after that, as its tool turns out to have spans, leaves none": (
         "resumed_after_its_end + parallel_tools_without_spans",
+    ),
+    "the agent's span, which names the conversation, comes when verdicts are final: a harm that moves there counts once more": (
+        "turn_id_under_the_same_name + down_and_retried",
     ),
     "no world: each entry sets the one first start of the process": (
         "started_in_mid_session + started_just_before",
