@@ -54,8 +54,11 @@ class CallMerge:
             piece.error, piece.disputed = True, False
         call = node.call
         if call is not None:
+            had_failed = call.piece(piece.span_id).error
             call.add(piece)
             if not call.is_one:
+                if had_failed and not call.piece(piece.span_id).error:
+                    self._note_again(call, piece.span_id)
                 self._release(tree, call, piece.span_id, call.against(LogicalCall(piece)))
             return
         call = node.call = LogicalCall(piece)
@@ -70,6 +73,17 @@ class CallMerge:
                         None  # an error of ours: it is placed anew when its span is sent again
                     )
                 raise
+
+    def _note_again(self, call: LogicalCall, span_id: bytes) -> None:
+        """A span of a call has not failed after all: it and those below it may be calls that were made, not attempts."""
+        told = call.piece(span_id)
+        others = [each for each in call.pieces.values() if each is not told]
+        inner = [each for each in others if each.parent == span_id and is_within(told, each)]
+        is_one = any(
+            is_within(each, told) if told.parent == each.span_id else is_again(each, told)
+            for each in others
+        )
+        self.again += [call] * (len(inner) + is_one)
 
     def _join_by_id(self, tree: SpanTree, node: SpanNode, piece: Piece, call_id: str) -> None:
         like = tree.like(call_id, piece.tool)

@@ -501,6 +501,28 @@ def test_a_call_within_an_equal_one_is_counted(
         assert found.covered("repeated_within") == counted
 
 
+@pytest.mark.parametrize("provisional", ["o", "i"])
+def test_a_call_within_one_that_has_not_failed_after_all_is_counted(
+    wire: Any, bench: Any, provisional: str
+) -> None:
+    """A span was sent when its first attempt had failed, and again when it had ended well."""
+    given: dict[str, dict[str, Any]] = {
+        "o": {"start": 0, "end": 9},
+        "i": {"parent": "o", "start": 1, "end": 4},
+    }
+    spans = {
+        name: wire.tool("pay", id=name, arguments={"n": 1}, **more)
+        for name, more in given.items()
+    }
+    given[provisional] |= {"end": 2, "status": 2}
+    early = wire.tool("pay", id=provisional, arguments={"n": 1}, **given[provisional])
+    rest = [spans["o"], spans["i"]]
+    for order in permutations([early, *rest]):
+        found = bench().send(*order)
+        assert found.tools() == ["pay"]
+        assert found.covered("repeated_within") == 1
+
+
 def test_attempts_that_failed_are_not_counted(wire: Any, bench: Any) -> None:
     """A client that retries executes once."""
     outer = wire.tool("pay", id="o", start=0, end=9)

@@ -194,6 +194,8 @@ def test_a_world_without_a_fault_is_judged_as_it_is() -> None:
         ("tools_on_a_host_behind + lost_and_answered", 652_095),
         # Calls without ids come after later requests for their tool, in any order.
         ("shuffled + later_turns_without_id", 617_212),
+        # A call that encloses others has not failed after all.
+        ("repeats_below_one_call + provisional_then_final", 7_247_700),
         # A request that may be one sent again is in doubt also after its session has rested.
         ("mcp_round_trips + resumed_after_its_end", 506_778),
     ],
