@@ -135,7 +135,7 @@ def _call_of(world: World, step: Step, taken: Iterable[int]) -> Call | None:
         for call in span.calls
     ]
     named = [call for call in world.calls() if call.id == step.get("call_id")]
-    fitting = fitting or named or _of_equal_span_ids(world, step)
+    fitting = fitting or _of_equal_span_ids(world, step) or named
     of_tool = [call for call in fitting if call.tool == step["tool"]]
     free = [call for call in of_tool if call.number not in taken]
     return next(iter(free or of_tool or fitting), None)
@@ -146,7 +146,10 @@ def _of_equal_span_ids(world: World, step: Step) -> list[Call]:
     spans = [span for span in world.tool_spans() if f"{span.trace:032x}" == step["trace_id"]]
     ids = [span.id for span in spans]
     calls = [call for span in spans if ids.count(span.id) > 1 for call in span.calls]
-    return [call for call in calls if call.tool == step["tool"]]
+    wanted = step.get("call_id")
+    return [
+        each for each in calls if each.tool == step["tool"] and wanted in (None, "", each.id)
+    ]
 
 
 def _without_steps(told: Told, spec: str, conversation: Conversation) -> int:

@@ -118,6 +118,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "id_on_parents_soon + lost_with_parents",
         "better_name_above + lost_with_parents",
         "lost_with_parents + id_never",
+        "lost_with_parents + attributes_dropped",
         "id_never + resumed_after_its_end",
     ),
     "the agent's span, which shows that the clock was set, and names the conversation, comes when verdicts are final, or never": (
@@ -164,6 +165,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "undecidable: a clock is ahead by more than is seen of it and the window, as its spans take longer to arrive (docs/uncertainty.md)": (
         "later_than_the_window + tools_on_another_host",
         "later_than_the_window + clock_ahead",
+        "later_than_the_window + clock_set_forward",
     ),
     "a clock is ahead by less than its spans take to arrive (docs/uncertainty.md): what models were given shows it, and is not read for that": (
         "delayed + tools_on_another_host",
@@ -190,6 +192,13 @@ _REASONS: dict[str, tuple[str, ...]] = {
     ),
     "the agent's span, which names the conversation, comes when verdicts are final: a harm that moves there counts once more": (
         "turn_id_under_the_same_name + down_and_retried",
+    ),
+    "verdicts of the first process are final before the span comes, which another one gets that has no journal": (
+        "later_than_the_window + restarted_and_lost",
+        "later_than_the_window + restarted_and_retried",
+    ),
+    "undecidable: of two calls with one id, the arguments of one cannot be read: the other may be the same call": (
+        "arguments_as_models_write_them + ids_by_answer",
     ),
     "no world: each entry sets the one first start of the process": (
         "started_in_mid_session + started_just_before",
