@@ -79,6 +79,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "id_on_parents_later + better_name_above",
         "id_on_parents_soon + better_name_above",
         "better_name_above + equal_calls_without_parents",
+        "id_never + better_name_above",
     ),
     "undecidable: `chained` takes spans from below those that tell of the same call": (
         "told_twice + chained",
@@ -131,6 +132,7 @@ _REASONS: dict[str, tuple[str, ...]] = {
         "arguments_twice_in_one_text + started_in_mid_session",
         "better_name_above + started_in_mid_session",
         "mcp_calls + started_in_mid_session",
+        "ids_by_answer + restarted_and_retried",
     ),
     "its calls came before the start, and a conversation has rested for longer than sessions live (docs/uncertainty.md): it looks like a new one": (
         "started_in_mid_session + resumed_after_its_end",
@@ -196,6 +198,12 @@ _REASONS: dict[str, tuple[str, ...]] = {
     "verdicts of the first process are final before the span comes, which another one gets that has no journal": (
         "later_than_the_window + restarted_and_lost",
         "later_than_the_window + restarted_and_retried",
+    ),
+    "a call without times was made in the window before its receipt, as far as is known: this one came later than that": (
+        "later_than_the_window + no_times",
+    ),
+    "undecidable: the other entry takes the right arguments off the wire, and those of the second instrumentation are all there is": (
+        "arguments_missing + arguments_under_two_conventions",
     ),
     "undecidable: of two calls with one id, the arguments of one cannot be read: the other may be the same call": (
         "arguments_as_models_write_them + ids_by_answer",
