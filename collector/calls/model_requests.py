@@ -68,7 +68,7 @@ from collector.dialects.model_messages.outputs import (
 )
 from collector.dialects.read import SpanReading
 from monitor.alphabet.spelling import folded
-from monitor.records import Evidence
+from monitor.records import Evidence, built
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import EVER, Gap
@@ -361,7 +361,8 @@ class ModelRequests:
         tree, requester = trace.tree, trace.requester
         if tree is None or not asked.call_id or not self.is_named(asked.tool):
             return
-        request = WatchedRequest(asked.call_id, asked.tool, span.start_ns)
+        fields = (asked.call_id, asked.tool, span.start_ns)
+        request: WatchedRequest = built(WatchedRequest, fields)
         others = watch(tree, request)
         is_late = tree.heard_ns > span.start_ns and tree.heard_ns >= span.end_ns
         if is_late and requester is not None:
@@ -559,17 +560,12 @@ class ModelRequests:
         else:
             asked[found[0].tool] = [found[0].call_id]
         unnamed = tuple([each.tool for each in found if not each.call_id])
-        tree.answers.add(
-            ModelAnswer(
-                span.start_ns,
-                span.span_id,
-                span.parent_span_id,
-                tuple(asked),
-                unnamed,
-                several,
-                tuple([requests_of(ids) for ids in asked.values()]),
-            )
+        requests = tuple([requests_of(ids) for ids in asked.values()])
+        begun = (span.start_ns, span.span_id, span.parent_span_id)
+        answer: ModelAnswer = built(
+            ModelAnswer, (*begun, tuple(asked), unnamed, several, requests)
         )
+        tree.answers.add(answer)
         if tree.latest_ns >= span.start_ns:
             self.overtaken = True
 

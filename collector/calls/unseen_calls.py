@@ -272,7 +272,7 @@ class UnseenCalls:
 
         `is_open`: fewer calls of the tool were executed than asked for, in this trace. That counts where no ids tell.
         """
-        if not self._gaps:
+        if (trace.namespace, trace.trace_id) not in self._ids:
             return []
         key = _Key(trace.namespace, trace.trace_id, tool)
         if key not in self._gaps:

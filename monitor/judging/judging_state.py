@@ -23,7 +23,7 @@ from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 from monitor.visibility.ledger import Ledger
-from monitor.visibility.sight import Sight
+from monitor.visibility.sights import Sights
 
 __all__ = ["JudgingState"]
 
@@ -78,8 +78,7 @@ class JudgingState:
         self.skewed_before = 0
         self.left_out_before = 0
         """`skewed` and `orders_left_out` of specs that are no longer in use."""
-        self.sights: dict[tuple[Gap, ...], Sight] = {}
-        """Gaps -> what is to be allowed for. Most sessions share their gaps."""
+        self.sights = Sights()
         if ledger is None:
             ledger = Ledger(limits.idle_ns)
             if not limits.history_complete:

@@ -28,13 +28,10 @@ from monitor.session.log.log import is_led
 from monitor.session.proofs import is_dated, of_both, proves, resumes
 from monitor.session.session import Session
 from monitor.visibility.cause import FACTS, OF_ONE_SESSION, Cause
-from monitor.visibility.gap import EVER, Gap, with_own
-from monitor.visibility.sight import CLEAR, Sight, sight_of
+from monitor.visibility.gap import EVER, Gap, since, with_own
+from monitor.visibility.sight import CLEAR, Sight
 
 __all__ = ["SessionSights", "is_turn_unknown", "receipt_of"]
-
-SIGHTS_MAX: Final = 4_096
-"""Bound of the cache of sights."""
 
 _NO_TURN: Final = NO_TRACE.hex()
 """The part of the calls whose trace is not known, under a spec whose scope is the turn."""
@@ -297,8 +294,10 @@ class SessionSights:
                 if each.cause in OF_ONE_SESSION or ledger.stands(each) or each in carried
             ]
         else:
-            known = ledger.standing(session.gaps)
-        session.gaps = tuple(known if found == known else dict.fromkeys((*known, *found)))
+            known = ledger.standing(session.gaps, found)
+        ids = {id(each) for each in known}
+        new = [each for each in found if id(each) not in ids and each not in known]
+        session.gaps = (*known, *new)
 
     def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
         """What a judgement of a part of the session is to allow for."""
@@ -307,9 +306,9 @@ class SessionSights:
         others = tuple(self._state.shared_gaps.of(session, judge)) if is_shared(judge) else ()
         if not (session.gaps or session.causes or late or nowhere or others):
             return CLEAR
-        gaps = session.gaps
-        if session.fresh and session.proof is not None and gaps:
-            gaps = _since(gaps, session.proof.start_ns)
+        gaps, begin_ns = session.gaps, -1
+        if session.fresh and session.proof is not None:
+            begin_ns = session.proof.start_ns
         own = [
             self._own_gap(cause) for cause in session.causes if not self._is_ruled_out(cause)
         ]
@@ -317,20 +316,10 @@ class SessionSights:
             own.append(Gap(Cause.BOUND_LATE, 0, late))
         if nowhere:
             own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
-        gaps = (*gaps, *own)
-        if gaps and self._clocks.are_doubted:
-            window_ns = self._limits.window_ns
-            gaps = (*gaps, *self._clocks.by_other_clock(session.key, gaps, window_ns))
-        return self._sight_of((*gaps, *others))
-
-    def _sight_of(self, gaps: tuple[Gap, ...]) -> Sight:
-        """`sight_of`, cached: most sessions share their gaps."""
-        found = self._state.sights.get(gaps)
-        if found is None:
-            if len(self._state.sights) >= SIGHTS_MAX:
-                self._state.sights.clear()
-            found = self._state.sights[gaps] = sight_of(gaps)
-        return found
+        if self._clocks.are_doubted:
+            known, window_ns = (*since(gaps, begin_ns), *own), self._limits.window_ns
+            own += self._clocks.by_other_clock(session.key, known, window_ns)
+        return self._state.sights.of(gaps, begin_ns, (*own, *others))
 
     def _own_gap(self, cause: Cause) -> Gap:
         """The gap of a cause that holds for this session alone."""
@@ -396,14 +385,3 @@ def receipt_of(session: Session, call: ToolCall) -> int:
 
 def _nothing(_session: Session) -> list[Verdict]:
     return []
-
-
-def _since(gaps: tuple[Gap, ...], begin_ns: int) -> tuple[Gap, ...]:
-    """What is left of some gaps for a session that began at a moment."""
-    return tuple(
-        [
-            each if each.since_ns >= begin_ns else each._replace(since_ns=begin_ns)
-            for each in gaps
-            if each.until_ns > begin_ns
-        ]
-    )

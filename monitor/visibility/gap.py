@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from monitor.visibility.cause import Cause
 
-__all__ = ["EVER", "Gap", "with_own"]
+__all__ = ["EVER", "Gap", "since", "with_own"]
 
 EVER: Final = 2**63 - 1
 """End of a gap that does not end, in nanoseconds."""
@@ -78,6 +79,15 @@ class Gap(NamedTuple):
             min(self.received_ns, other.received_ns),
             max(self.told_ns, other.told_ns),
         )
+
+
+def since(gaps: Iterable[Gap], begin_ns: int) -> list[Gap]:
+    """What is left of some gaps for a session that began at a moment."""
+    return [
+        each._replace(since_ns=max(each.since_ns, begin_ns))
+        for each in gaps
+        if each.until_ns > begin_ns
+    ]
 
 
 def with_own(gaps: tuple[Gap, ...], gap: Gap) -> tuple[Gap, ...]:

@@ -84,14 +84,19 @@ class Ledger:
         """True if a gap that once reached a session was not taken back since."""
         return gap in self._gaps or self.is_over(gap)
 
-    def standing(self, gaps: Iterable[Gap]) -> list[Gap]:
-        """Those of some gaps that `stands`, and those of one session, which it keeps itself."""
+    def standing(self, gaps: Iterable[Gap], reaching: Iterable[Gap] = ()) -> list[Gap]:
+        """Those of some gaps that `stands`, and those of one session, which it keeps itself.
+
+        `reaching`: some that are known to stand. Mostly these are the very gaps, and an id is hashed quicker.
+        """
         # As `is_over`, without a call for each.
         over_ns, known = self._forgotten_ns - self._linger_ns, self._gaps
+        ids = {id(each) for each in reaching}
         return [
             each
             for each in gaps
-            if each in known
+            if id(each) in ids
+            or each in known
             or (each.until_ns < over_ns and each.told_ns < over_ns)
             or each.cause in OF_ONE_SESSION
         ]

@@ -11,7 +11,7 @@ Example: the service was down from 10 to 20 s, so calls may be missing between a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from monitor.visibility.cause import FACTS, Cause, Effect
 from monitor.visibility.gap import EVER, Gap
@@ -19,7 +19,14 @@ from monitor.visibility.gap import EVER, Gap
 __all__ = ["CLEAR", "Sight", "Window", "between", "sight_of"]
 
 
+_built: Final[Any] = tuple.__new__
+"""The same as `built` of `monitor.records`, which is above this module."""
 _CAUSES: Final = tuple(Cause)
+_SURE: Final = frozenset(each for each, fact in FACTS.items() if fact.sure)
+_SCATTERED: Final = frozenset(
+    each for each, fact in FACTS.items() if fact.effect is Effect.SCATTERED
+)
+_QUIET: Final = frozenset(each for each, fact in FACTS.items() if not (fact.told or fact.sure))
 
 MILLISECOND: Final = 1_000_000
 """Precision with which a log keeps receipts."""
@@ -63,37 +70,40 @@ CLEAR: Final = Sight((), (), -1, 0, -1, True, ())
 """Sight of a session that misses nothing."""
 
 
-def sight_of(gaps: Iterable[Gap]) -> Sight:
-    """What gaps that reach a session come to, whatever their order."""
-    sure: set[Window] = set()
-    maybe: set[Window] = set()
-    causes: set[Cause] = set()
-    for each in gaps:
-        fact = FACTS[each.cause]
-        scattered = fact.effect is Effect.SCATTERED
-        (sure if fact.sure else maybe).add(
-            Window(
-                each.since_ns,
-                each.until_ns,
-                None if scattered else each.tool,
-                each.received_ns // MILLISECOND * MILLISECOND,
-            )
-        )
-        causes.add(each.cause)
+def sight_of(gaps: Iterable[Gap], begin_ns: int = -1, own: Iterable[Gap] = ()) -> Sight:
+    """What gaps that reach a session come to, whatever their order.
+
+    Args:
+        gaps: of the ledger, or of the session.
+        begin_ns: nothing of these was missing before; -1 if that is not known.
+        own: further gaps, whenever the session began.
+    """
+    sure, maybe, causes = set[Window](), set[Window](), set[Cause]()
+    last_since_ns = last_until_ns = last_received_ns = 0
+    for part, begun_ns in ((gaps, begin_ns), (own, -1)):
+        for each in part:
+            cause, until_ns = each.cause, each.until_ns
+            if until_ns <= begun_ns:
+                continue
+            since_ns = max(each.since_ns, begun_ns)
+            tool = None if cause in _SCATTERED else each.tool
+            received_ns = each.received_ns // MILLISECOND * MILLISECOND
+            window: Window = _built(Window, (since_ns, until_ns, tool, received_ns))
+            (sure if cause in _SURE else maybe).add(window)
+            causes.add(cause)
+            last_since_ns = max(last_since_ns, since_ns)
+            last_until_ns = max(last_until_ns, until_ns)
+            last_received_ns = max(last_received_ns, received_ns)
     if not causes:
         return CLEAR
-    windows = (*sure, *maybe)
-    since_ns = max([each.since_ns for each in windows])
-    until_ns = max([each.until_ns for each in windows])
-    received_ns = max([each.received_ns for each in windows])
-    told = all(FACTS[each].told or FACTS[each].sure for each in causes)
+    order = None if causes.isdisjoint(_SCATTERED) else _order
     return Sight(
-        tuple(sorted(sure, key=_order)),
-        tuple(sorted(maybe, key=_order)),
-        since_ns,
-        until_ns,
-        received_ns + MILLISECOND - 1 if received_ns else -1,
-        told,
+        tuple(sorted(sure, key=order)),
+        tuple(sorted(maybe, key=order)),
+        last_since_ns,
+        last_until_ns,
+        last_received_ns + MILLISECOND - 1 if last_received_ns else -1,
+        causes.isdisjoint(_QUIET),
         tuple(sorted(causes, key=_CAUSES.index)),
     )
 

@@ -23,7 +23,7 @@ from collector.calls.correlation.repeats import Review
 from collector.calls.records import Requester
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import Traces
-from monitor.records import Evidence
+from monitor.records import Evidence, built
 from monitor.visibility.gap import EVER
 
 __all__ = ["CALLS_MAX", "SERVICES_MAX", "Echoes"]
@@ -137,7 +137,8 @@ class Echoes:
 def _row(trace: Trace, call: LogicalCall) -> _Row:
     outer = call.outer
     end_ns = EVER if outer.evidence is Evidence.PENDING else outer.end_ns
-    return _Row(outer.tool, outer.start_ns, end_ns, trace.trace_id, outer.span_id)
+    row: _Row = built(_Row, (outer.tool, outer.start_ns, end_ns, trace.trace_id, outer.span_id))
+    return row
 
 
 def _beside(rows: Iterable[_Row], trace: Trace, call: LogicalCall) -> list[_Row]:
