@@ -44,7 +44,7 @@ COMPILED = {
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
     "collector/dialects": "answers base choose doubt plan read wrappers",
     "collector/dialects/model_messages": "freshness given_results outputs",
-    "collector/dialects/names": "name_bound session_and_agent_keys span_name",
+    "collector/dialects/names": "session_and_agent_keys span_name",
     "collector/dialects/values": "arguments members results span_result",
     "collector/receive": "admission export request",
     "collector/receive/grpc": "builtin_server closed_streams frame_budget frames header_blocks header_fields hpack http2 lifetime reading streams",
