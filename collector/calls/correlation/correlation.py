@@ -615,8 +615,7 @@ class Correlation:
         self._batch.amend(old, new, None if trace.split else trace.named)
         for cause in new.doubts:
             if cause not in old.doubts:
-                self._coverage.count(cause)
-                self._batch.monitor.corrections.miss(new.session, cause)
+                self._coverage.count(cause)  # as where it is observed
         if old.attributes is not new.attributes:
             self._batch.learn(new.session, None, new.attributes, new.start_ns)
 

@@ -44,11 +44,13 @@ def test_the_status_of_the_latest_end_counts(
 def test_two_statuses_of_one_end_leave_the_outcome_open(
     wire: Any, bench: Any, more: Any
 ) -> None:
-    """Nothing tells which was sent last: the call failed or not, which is counted once."""
+    """Nothing tells which was sent last: the call failed or not, which is counted once, in all and in its session."""
     for order in permutations(_told(wire, (1, OK), (1, FAILED), *more)):
         made = bench().send(*order)
         assert made.doubts() == [("check", (Cause.CONTRADICTED,))]
         assert made.covered("contradicted") == 1
+        (judgement,) = made.monitor.judgements()
+        assert judgement["coverage"]["not_judged"]["contradicted"] == 1
 
 
 def test_a_later_status_settles_a_part_of_a_call(wire: Any, bench: Any) -> None:
