@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from monitor.judging.clocks.mistimed_calls import in_steps
 from monitor.session.log.log import SessionLog
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -32,7 +33,7 @@ class LaggingCalls(NamedTuple):
     """The calls of a session whose clock may be behind. Times are Unix nanoseconds."""
 
     behind_ns: int
-    """The least by which their clock is behind; 0 if one arrived sooner: then it is the other clock that is ahead."""
+    """The least by which their clock is behind, rounded; 0 if one arrived sooner: then it is the other clock that is ahead."""
     first_ns: int
     """The earliest start."""
     until_ns: int
@@ -44,7 +45,7 @@ class LaggingCalls(NamedTuple):
     def of(cls, start_ns: int, end_ns: int, received_ns: int, behind_ns: int) -> LaggingCalls:
         """One call that a span of another clock contradicts, by so many nanoseconds."""
         late_ns = max(0, received_ns - end_ns)
-        return cls(min(behind_ns, late_ns), start_ns, received_ns, late_ns)
+        return cls(_rounded(min(behind_ns, late_ns)), start_ns, received_ns, late_ns)
 
     def and_(self, other: LaggingCalls) -> LaggingCalls:
         """With others of the same session."""
@@ -76,4 +77,10 @@ class LaggingCalls(NamedTuple):
 
         If the other clock is ahead, its calls seem to have been made later by less than the window, in which spans arrive.
         """
-        return Gap(Cause.MISTIMED, max(1, self.first_ns), self.until_ns + window_ns + 1)
+        until_ns = in_steps(self.until_ns + window_ns, window_ns)
+        return Gap(Cause.MISTIMED, max(1, self.first_ns), until_ns)
+
+
+def _rounded(behind_ns: int) -> int:
+    """A power of two that is no more: each call may show a little less, and a lower one has all calls looked at again."""
+    return 1 << (behind_ns.bit_length() - 1) if behind_ns else 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from monitor.judging.clocks.mistimed_calls import COARSE_NS, is_mistimed
+from monitor.judging.clocks.mistimed_calls import COARSE_NS, in_steps, is_mistimed
 from monitor.limits import SECOND
 from monitor.records import ToolCall
 from monitor.session.hosts import has_one_clock
@@ -67,7 +67,9 @@ class LeadingCalls(NamedTuple):
         """Where the order of the session's calls is not that of their times."""
         around_ns = self.lead_ns + window_ns
         return Gap(
-            Cause.MISTIMED, max(1, self.first_ns - around_ns), self.last_ns + around_ns + 1
+            Cause.MISTIMED,
+            max(1, self.first_ns - around_ns),
+            in_steps(self.last_ns + around_ns, window_ns),
         )
 
 

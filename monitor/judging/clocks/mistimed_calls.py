@@ -20,7 +20,15 @@ from monitor.records import Evidence, ToolCall
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["COARSE_NS", "beside", "is_mistimed", "latest_ns", "mistimed", "without_rounding"]
+__all__ = [
+    "COARSE_NS",
+    "beside",
+    "in_steps",
+    "is_mistimed",
+    "latest_ns",
+    "mistimed",
+    "without_rounding",
+]
 
 COARSE_NS: Final = 1_000_000
 """A clock that ends spans may be coarser by so much than the one that begins them: a millisecond."""
@@ -86,6 +94,17 @@ def beside(
         if each.cause is Cause.MISTIMED and start_ns < each.since_ns <= now:
             return each._replace(since_ns=start_ns)
     return None
+
+
+def in_steps(until_ns: int, window_ns: int) -> int:
+    """The end of a gap that each further call may move: with a new end, all steps of the session are judged again.
+
+    Args:
+        until_ns: the last moment in the gap.
+        window_ns: the gap ends at a multiple of it.
+    """
+    step_ns = max(1, window_ns)
+    return (until_ns // step_ns + 1) * step_ns
 
 
 def without_rounding(call: ToolCall) -> ToolCall:

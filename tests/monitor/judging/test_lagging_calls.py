@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor import Limits, Monitor
+from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
 from monitor.visibility.cause import Cause
@@ -207,3 +208,26 @@ def test_sessions_that_turn_out_to_be_one_have_the_doubt_of_either(first: str) -
 
     assert bench.judged == (0, 1)
     assert bench.doubts == 1
+
+
+def test_calls_in_quick_succession_do_not_each_have_all_steps_judged_again() -> None:
+    """Fifty calls of this clock in ten seconds, each of which ends later than those before: the gap grows once or twice."""
+    bench = Bench()
+    bench.observe("look", 0)
+    refund = bench.observe("refund", 1, 40, sender=WORKER)
+    bench.show(refund, 39, 1.2)
+    for number in range(50):
+        bench.observe("log", 1 + number / 5, 40, sender=WORKER)
+
+    assert 1 <= bench.doubts <= 3
+
+
+def test_calls_that_show_less_and_less_seldom_change_which_others_have_this_clock() -> None:
+    """A thousand calls below one span seem early by less and less. A change has all calls of the session looked at."""
+    shown = range(40_000, 1_000, -39)
+    found = [LaggingCalls.of(0, SECOND, 100 * SECOND, each * SECOND // 1_000) for each in shown]
+
+    assert len({each.behind_ns for each in found}) <= 7
+    for each, thousandths in zip(found, shown, strict=True):
+        assert thousandths * SECOND // 2_000 < each.behind_ns <= thousandths * SECOND // 1_000
+    assert LaggingCalls.of(0, SECOND, SECOND, SECOND).behind_ns == 0

@@ -295,3 +295,13 @@ def test_a_call_that_is_known_better_long_after_stays_in_its_place(ahead: float)
 
     assert bench.judged == (0, 0)
     assert bench.doubts == 0
+
+
+def test_calls_in_quick_succession_do_not_each_have_all_steps_judged_again() -> None:
+    """Fifty calls of a clock that is ahead in ten seconds, beside one of another clock: the gap grows once or twice."""
+    bench = Bench()
+    bench.observe("look", 0)
+    for number in range(50):
+        bench.observe("log", 1 + number / 5, 40, sender=BROWSER)
+
+    assert 1 <= bench.doubts <= 3
