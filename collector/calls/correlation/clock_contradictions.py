@@ -76,7 +76,7 @@ def _behind_ns(tree: SpanTree, call: LogicalCall, node: SpanNode) -> int:
     for above in tree.ancestors(node):
         if above is asker:
             asker = None
-        if above.start_ns > latest_ns and above.clock != clock:
+        if above.start_ns > latest_ns and above.clock not in (b"", clock):
             latest_ns = above.start_ns
     if asker is not None and asker.asked_ns > latest_ns and asker.clock != clock:
         latest_ns = asker.asked_ns

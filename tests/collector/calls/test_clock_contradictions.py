@@ -173,6 +173,26 @@ def test_spans_of_one_host_say_nothing_of_clocks(
     assert not skewed
 
 
+def test_a_span_that_an_earlier_version_has_kept_is_of_no_known_host(
+    wire: Wire, tmp_path: Any
+) -> None:
+    """It may be of the call's own host, and began when it had named the session."""
+    (tmp_path / "desk.yaml").write_text(DESK)
+    monitor = Monitor([load_spec(tmp_path / "desk.yaml")], Limits(), started_ns=1)
+    pipeline = Pipeline(monitor, Stats(), lambda _verdicts: None)
+    run = Run(wire, 2.5)
+    for span in (run.agent(run.pay_at + 1.5), run.check):
+        pipeline.consume([span], NOW, "test")
+    (trace,) = pipeline.traces
+    assert trace.tree is not None
+    for node in trace.tree.nodes.values():
+        node.clock = b""
+    pipeline.consume([run.pay], NOW, "test")
+
+    assert trace.tree.of_clocks
+    assert not monitor.counters.skewed
+
+
 def test_calls_of_one_host_keep_their_order_below_a_span_of_another(
     wire: Wire, tmp_path: Any
 ) -> None:
