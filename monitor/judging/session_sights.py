@@ -33,6 +33,9 @@ from monitor.visibility.sight import CLEAR, Sight
 
 __all__ = ["SessionSights", "is_turn_unknown", "receipt_of"]
 
+FEW: Final = 8
+"""Number of gaps from which on hashing all is quicker than comparing each with all."""
+
 _NO_TURN: Final = NO_TRACE.hex()
 """The part of the calls whose trace is not known, under a spec whose scope is the turn."""
 
@@ -296,8 +299,10 @@ class SessionSights:
         else:
             known = ledger.standing(session.gaps, found)
         ids = {id(each) for each in known}
-        new = [each for each in found if id(each) not in ids and each not in known]
-        session.gaps = (*known, *new)
+        others = [each for each in found if id(each) not in ids]
+        # Few are new. But those of a session that has moved are all other objects: to compare each with each takes long.
+        seen = known if len(others) < FEW else frozenset(known)
+        session.gaps = (*known, *[each for each in others if each not in seen])
 
     def sight(self, session: Session, judge: Judge, part: str = "") -> Sight:
         """What a judgement of a part of the session is to allow for."""
@@ -316,7 +321,7 @@ class SessionSights:
             own.append(Gap(Cause.BOUND_LATE, 0, late))
         if nowhere:
             own.append(Gap(Cause.TURN_UNKNOWN, 0, EVER))
-        if self._clocks.are_doubted:
+        if self._clocks.is_doubted(session.key):
             known, window_ns = (*since(gaps, begin_ns), *own), self._limits.window_ns
             own += self._clocks.by_other_clock(session.key, known, window_ns)
         return self._state.sights.of(gaps, begin_ns, (*own, *others))

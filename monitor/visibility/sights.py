@@ -12,6 +12,9 @@ __all__ = ["Sights"]
 SIGHTS_MAX: Final = 4_096
 """Sights that are kept; at the bound, all are forgotten."""
 
+GAPS_MAX: Final = 1 << 18
+"""Gaps of all sights that are kept: a sight may have a thousand. At the bound, all are forgotten, too."""
+
 _Key = tuple[int, tuple[int, ...], tuple[Gap, ...]]
 
 
@@ -24,6 +27,8 @@ class Sights:
 
     def __init__(self) -> None:
         self._known: dict[_Key, tuple[tuple[Gap, ...], Sight]] = {}
+        self._size = 0
+        """The number of their gaps."""
 
     def of(self, gaps: tuple[Gap, ...], begin_ns: int, own: tuple[Gap, ...]) -> Sight:
         """As `sight_of`."""
@@ -31,8 +36,11 @@ class Sights:
         known = self._known.get(key)
         if known is not None:
             return known[1]
-        if len(self._known) >= SIGHTS_MAX:
+        size = len(gaps) + len(own)
+        self._size += size
+        if len(self._known) >= SIGHTS_MAX or self._size > GAPS_MAX:
             self._known.clear()
+            self._size = size
         sight = sight_of(gaps, begin_ns, own)
         self._known[key] = gaps, sight
         return sight

@@ -296,6 +296,21 @@ def test_a_gap_of_where_a_session_goes_reaches_it_at_once() -> None:
     assert [each.possible for each in second.news() if each.spec == "rover"] == [True]
 
 
+def test_gaps_that_both_places_know_reach_a_session_once() -> None:
+    """They are other objects in each process, and so many that they are looked up, not compared one by one."""
+    at = range(-40, 0)
+    first, second = shard_with_gaps(*at, number=1), shard_with_gaps(*at, number=2)
+    first.observe(call(60, "unlock", session=key(1)), NOW)
+    move(key(1), first, second, NOW + SECOND)
+    second.gaps.missed(NOW + 2 * SECOND, NOW + 3 * SECOND)
+    second.tick(NOW + 30 * SECOND)
+
+    session = second.state.table.live(key(1))
+    assert session is not None
+    assert len(session.gaps) == len(at) + 1
+    assert set(session.gaps) == set(second.state.judging_state.ledger)
+
+
 def test_calls_before_the_start_of_where_a_session_was_stay_unknown() -> None:
     """Another process that has run for longer has not seen them either."""
     first, second = (

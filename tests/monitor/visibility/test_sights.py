@@ -11,7 +11,7 @@ from monitor.visibility.cause import Cause
 from monitor.visibility.gap import EVER, Gap, since
 from monitor.visibility.ledger import Ledger
 from monitor.visibility.sight import sight_of
-from monitor.visibility.sights import Sights
+from monitor.visibility.sights import GAPS_MAX, Sights
 
 GAPS = st.builds(
     Gap,
@@ -54,3 +54,16 @@ def test_gaps_of_the_ledger_stand_whether_told_so_or_not(
     assert ledger.standing([*ledger, *asked], list(ledger)) == ledger.standing(
         [*ledger, *asked]
     )
+
+
+def test_sights_of_many_gaps_are_few() -> None:
+    """What is kept is bounded by the gaps, too: a sight may be of a thousand, and each has a window in it."""
+    sights = Sights()
+    first, *others = [(Gap(Cause.OUTAGE, 1, 2 + each),) * (GAPS_MAX // 4) for each in range(5)]
+    found = sights.of(first, -1, ())
+    assert sights.of(first, -1, ()) is found
+    for each in others:
+        sights.of(each, -1, ())
+    anew = sights.of(first, -1, ())
+    assert anew == found
+    assert anew is not found
