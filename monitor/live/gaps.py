@@ -32,6 +32,7 @@ class Gaps:
         self._ledger = state.judging_state.ledger
         self._sights = state.judging.sights
         self._left = STALE_A_TICK
+        self._is_in_parts = False
 
     @property
     def doubts(self) -> Mapping[Cause, int]:
@@ -80,10 +81,10 @@ class Gaps:
         )
 
     def look_again(self) -> None:
-        """Has some of the sessions look at the ledger, after it has changed, unless `look_at_some` has done so."""
-        if self._left == STALE_A_TICK:
+        """Has some of the sessions look at the ledger, after it has changed; none if `look_at_some` is asked to."""
+        if not self._is_in_parts:
             self._look(STALE_A_TICK)
-        self._left = STALE_A_TICK
+        self._left, self._is_in_parts = STALE_A_TICK, False
 
     def look_at_some(self) -> bool:
         """Does a little of what `look_again` would do at once. Between two of these, other work can be done.
@@ -91,6 +92,7 @@ class Gaps:
         Returns:
             True if there is more of it to do.
         """
+        self._is_in_parts = True
         self._look(min(STALE_AT_ONCE, self._left))
         return bool(self._state.stale) and self._left > 0
 

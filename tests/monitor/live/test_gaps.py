@@ -46,6 +46,19 @@ def test_parts_and_a_tick_tell_the_same() -> None:
     assert begun.news() == whole.news() != []
 
 
+def test_what_becomes_known_between_parts_and_a_tick_waits_for_the_next_parts() -> None:
+    """The tick itself has nobody look at once, also if there was nothing to look at before."""
+    monitor = _told()
+    monitor.gaps.look_again()
+    assert not monitor.gaps.look_at_some()
+    assert len(monitor.news()) == SESSIONS
+    monitor.gaps.lift(REFUSED)
+    monitor.gaps.look_again()
+    assert monitor.news() == []
+    assert monitor.gaps.look_at_some()
+    assert len(monitor.news()) == STALE_AT_ONCE
+
+
 def test_what_parts_have_begun_goes_on_after_the_tick() -> None:
     """A tick after the first part leaves the others to the parts that follow it, or else to the next tick."""
     monitor = _told()
