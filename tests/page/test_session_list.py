@@ -52,9 +52,11 @@ def test_pages_are_of_sessions(many: Service, page: Page) -> None:
     first = listed(page)
     assert len(first) == PAGE_SIZE
     assert page.run("document.querySelectorAll('#sessions .chip').length") == 2 * PAGE_SIZE
-    for _ in range(3):
-        page.click("#next")
-    page.until(lambda: page.text("#range") == "151\u2013200 of 200 sessions")
+    for shown in ("51\u2013100", "101\u2013150", "151\u2013200"):
+        page.click(
+            "#next"
+        )  # as a reader does: rows that come between the button's way down and up may move it
+        page.until(lambda: page.text("#range") == f"{shown} of 200 sessions")  # noqa: B023
     assert address(page) == "?sort=recent&page=4"
     assert page.run("document.getElementById('next').disabled")
     last = listed(page)
