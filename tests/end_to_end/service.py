@@ -70,7 +70,7 @@ Found = TypeVar("Found")
 Labels = tuple[tuple[str, str], ...]
 
 
-def eventually(probe: Callable[[], Found | None], seconds: float = 15) -> Found:
+def eventually(probe: Callable[[], Found | None], seconds: float = 45) -> Found:
     """The first truthy value of `probe`; the test fails with the last one when time is up."""
     deadline, pause = time.monotonic() + seconds, POLL_SECONDS
     while not (found := probe()):
