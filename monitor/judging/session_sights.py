@@ -242,7 +242,7 @@ class SessionSights:
         for judgement in session.judgements:
             verdicts += self._reports.report(session, judgement, judgement.move_back(lead))
         for place, held in enumerate(session.held or ()):
-            excess = held.end_ns - receipt_of(session, held)
+            excess = held.end_ns - receipt_of(session, held, session.touched_ns)
             if session.held is not None and is_led(excess, lead):
                 session.held[place] = moved_back(held, lead)
         session.set_times_anew()
@@ -379,13 +379,13 @@ def is_turn_unknown(judge: Judge, part: str) -> bool:
     return part == _NO_TURN and judge.spec.scope == "turn"
 
 
-def receipt_of(session: Session, call: ToolCall) -> int:
-    """When a call of the session was received; if no log has it, when the session's last one was."""
+def receipt_of(session: Session, call: ToolCall, unknown: int) -> int:
+    """When a call of the session was received; `unknown` if no log has it."""
     for judgement in session.judgements:
         place = judgement.log.find(call.span_id)
         if place is not None:
             return judgement.log.receipt(place)
-    return session.touched_ns
+    return unknown
 
 
 def _nothing(_session: Session) -> list[Verdict]:

@@ -60,7 +60,7 @@ class Corrections:
             call = without_rounding(call)
         received = now
         if clocks.are_doubted and call.end_ns == old.end_ns:  # the news is not of its times
-            received = receipt_of(session, old)
+            received = receipt_of(session, old, session.touched_ns)
         if clocks.is_ahead(call, received):
             call = self._lifecycle.corrected(call, received)
         if clocks.is_ahead(old, received):
@@ -268,12 +268,8 @@ class Corrections:
             behind_ns -= lead_ns + self._clocks.ahead_max_ns
             if behind_ns <= LEAD_NS:
                 return []
-        session, received = self._table.live(call.session), now
-        if session is not None:
-            for judgement in session.judgements:
-                place = judgement.log.find(call.span_id)
-                if place is not None:
-                    received = judgement.log.receipt(place)
+        session = self._table.live(call.session)
+        received = receipt_of(session, call, now) if session is not None else now
         verdicts = self._sights.doubt_clock(session, call, behind_ns, received)
         if verdicts and session is not None:
             self._lifecycle.queue(session, now)

@@ -217,7 +217,7 @@ class Orphans:
             tree.lone = True
             self._wait(context, call, naming, missing=False)
             return not self._monitor.limits.history_complete
-        if _has_lost_parent(tree, node) and not _is_complete(tree):
+        if _is_below_calls_alone(tree, node) and not _is_complete(tree):
             # The agent, whose span is missing above other calls, may be that of this one.
             return self._await(context, call, naming, UNNAMED_RUNG, beside=False)
         if not naming.whole and _is_complete(tree):
@@ -361,8 +361,8 @@ def _is_there(tree: SpanTree, node: SpanNode) -> bool:
     return True
 
 
-def _has_lost_parent(tree: SpanTree, node: SpanNode) -> bool:
-    """True if the uppermost span above a call, or its own, is a call: then no span of an agent is above it."""
+def _is_below_calls_alone(tree: SpanTree, node: SpanNode) -> bool:
+    """True if all that is above a call ends with a call, or with its own span: no span of an agent is there."""
     top = node
     for above in tree.ancestors(node):
         top = above

@@ -25,7 +25,6 @@ call belongs to s1, and so do the sub-agent's calls: they run inside a call of s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
@@ -40,7 +39,7 @@ from collector.dialects.names.session_and_agent_keys import NO_SESSION
 from collector.dialects.plan import ReadPlan
 from collector.dialects.values.arguments import HIDDEN
 from monitor.records import SessionKey, built
-from monitor.session.hosts import HOST_KEYS
+from monitor.session.hosts import clock_of
 from monitor.weights import arguments_bytes
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class ResourceIdentity:
         """Set if the resource itself carries a session id."""
         self.requester = requester
         """The service: whether its tools leave spans is learnt for each service."""
-        self.clock = _clock(resource.attributes)
+        self.clock = clock_of(resource.attributes)
         """What its host is known by: spans with equal ones have one clock."""
         self.claims = claims
         """Attribute as it was on the wire -> claim; shared by the owners of one namespace."""
@@ -389,22 +388,6 @@ def _better(claim: Claim | None, known: Claim | None) -> Claim | None:
     if known is None or (claim is not None and claim.rung < known.rung):
         return claim
     return known
-
-
-def _clock(attributes: Mapping[str, Any]) -> bytes:
-    """What a resource's host is known by; if it does not name one, what the resource is known by."""
-    text = ""
-    for key in HOST_KEYS:
-        if key in attributes:
-            text = f"{key} {attributes[key]!r}"
-            break
-    else:
-        text = repr(sorted(attributes.items(), key=_key))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def _key(item: tuple[str, Any]) -> str:
-    return item[0]
 
 
 def requester_of(namespace: str, resource: Mapping[str, Any]) -> Requester:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.judging.clocks.leading_calls import LEAD_NS, LeadingCalls
@@ -35,6 +35,8 @@ AHEAD_MAX_NS: Final = 60 * SECOND
 """Clocks of two hosts differ by less, unless one of them is wrong: 60 s."""
 
 SESSIONS_MAX: Final = 4_096
+
+Known = TypeVar("Known")
 
 
 class SenderClocks:
@@ -122,24 +124,22 @@ class SenderClocks:
 
     def set_lead(self, key: SessionKey, ahead: int) -> None:
         """Sets what `lead_of` gives."""
-        self._ahead[key] = ahead
-        self._ahead.move_to_end(key)
-        if len(self._ahead) > self._sessions_max:
-            self._ahead.popitem(last=False)
+        self._keep(self._ahead, key, ahead)
 
     def set_leading(self, key: SessionKey, leading: LeadingCalls) -> None:
         """Sets the calls of a session whose clock is ahead by less than is corrected."""
-        self.leading[key] = leading
-        self.leading.move_to_end(key)
-        if len(self.leading) > self._sessions_max:
-            self.leading.popitem(last=False)
+        self._keep(self.leading, key, leading)
 
     def set_lagging(self, key: SessionKey, lagging: LaggingCalls) -> None:
         """Sets the calls of a session whose clock may be behind."""
-        self.lagging[key] = lagging
-        self.lagging.move_to_end(key)
-        if len(self.lagging) > self._sessions_max:
-            self.lagging.popitem(last=False)
+        self._keep(self.lagging, key, lagging)
+
+    def _keep(self, known: OrderedDict[SessionKey, Known], key: SessionKey, new: Known) -> None:
+        """Sets what is known of a session; of too many, the one that was set longest ago is forgotten."""
+        known[key] = new
+        known.move_to_end(key)
+        if len(known) > self._sessions_max:
+            known.popitem(last=False)
 
     def forget(self, key: SessionKey) -> None:
         """The session is none of ours any more."""

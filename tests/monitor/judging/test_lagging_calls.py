@@ -7,32 +7,23 @@ from typing import Any
 
 import pytest
 
-from monitor import Limits, Monitor
 from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.limits import SECOND
 from monitor.records import SessionKey, ToolCall
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
-from tests.monitor.test_engine import START, call, specs
-
-TASK = """
-id: task
-kind: task
-match: {kind: shop}
-alphabet: {look: {tool: look}, refund: {tool: refund}, log: {tool: log}}
-golden: [[look, refund, log]]
-"""
+from tests.monitor.judging.two_clocks import TwoClocks
+from tests.monitor.test_engine import START, call
 
 AGENT = {"kind": "shop", "service.name": "agent"}
 WORKER = {"kind": "shop", "service.name": "worker"}
 
 
-class Bench:
-    """A monitor that is older than any session."""
+class Bench(TwoClocks):
+    """The clock is behind, by up to hours."""
 
     def __init__(self) -> None:
-        self.monitor = Monitor(specs(TASK), Limits(), started_ns=START - 3 * 7_200 * SECOND)
-        self._serial = 0
+        super().__init__(before=3 * 7_200)
 
     def observe(
         self,
@@ -43,28 +34,13 @@ class Bench:
         sender: Mapping[str, Any] = AGENT,
         session: str = "s",
     ) -> ToolCall:
-        """A call of a tenth of a second that ended at a second, by a clock that is behind, and came so much later."""
-        self._serial += 1
-        end_ns = START + int((made - behind) * SECOND)
-        plain = call(self._serial, tool, start_ns=end_ns - SECOND // 10, end_ns=end_ns)
-        made_call = plain._replace(attributes=sender, session=SessionKey("", session))
-        self.monitor.observe(made_call, START + int((made + late) * SECOND))
-        return made_call
+        """As by a clock that is ahead by less than nothing."""
+        return super().observe(tool, made, -behind, late, sender, session)
 
     def show(self, made_call: ToolCall, behind: float, at: float) -> None:
         """A span has come at a second that began so much later than a call which it has caused."""
         now, behind_ns = START + int(at * SECOND), int(behind * SECOND)
         self.monitor.corrections.doubt_clock(made_call, behind_ns, now)
-
-    @property
-    def judged(self) -> tuple[int, int]:
-        """Harmful calls, and possibly harmful ones."""
-        (found,) = self.monitor.judgements()
-        return found["harmful"], sum(bool(each.get("possible")) for each in found["steps"])
-
-    @property
-    def doubts(self) -> int:
-        return self.monitor.gaps.doubts[Cause.MISTIMED]
 
 
 @pytest.mark.parametrize("behind", [2, 5, 40, 7_200])
