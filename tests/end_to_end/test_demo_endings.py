@@ -74,7 +74,7 @@ def _service_of(demo: subprocess.Popen[str]) -> int:
 def _owner(demo: int) -> int:
     """The process of the demo's service, found below the demo."""
     found = subprocess.run(
-        ["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True
     ).stdout
     rows = [line.split(None, 2) for line in found.splitlines()[1:]]
     below = {demo}

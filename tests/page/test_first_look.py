@@ -17,14 +17,24 @@ from tests.page.browser import Page
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def bare() -> Iterator[Service]:
-    """A service that shows no arguments; it has no session at first."""
+def _serving() -> Iterator[Service]:
     service = Service(variables={"OFFRAILS_HISTORY": "complete"}).wait_ready()
     try:
         yield service
     finally:
         service.kill()
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Service]:
+    """A service that shows no arguments."""
+    yield from _serving()
+
+
+@pytest.fixture
+def empty() -> Iterator[Service]:
+    """A service that has no session, whichever tests ran before."""
+    yield from _serving()
 
 
 def url(service: Service, session: str = "") -> str:
@@ -67,25 +77,25 @@ def test_reason_comes_before_scores(monitor: Service, page: Page, wide: int, hig
     assert page.problems == []
 
 
-def test_empty_service_says_how_to_send(bare: Service, page: Page) -> None:
+def test_empty_service_says_how_to_send(empty: Service, page: Page) -> None:
     """The lines have this service's own addresses, and a button that copies them as they are."""
     page.allow_clipboard()
-    page.open(url(bare))
+    page.open(url(empty))
     page.until(lambda: "No sessions yet" in page.text("main"))
     page.click("#copy-http")
     page.until(lambda: page.text("#news") == "Copied the lines for HTTP")
     copied = page.run("navigator.clipboard.readText()")
     assert copied.splitlines() == [
         "export OTEL_SERVICE_NAME=my-agent",
-        f"export OTEL_EXPORTER_OTLP_ENDPOINT=http://{bare.addresses['http']}",
+        f"export OTEL_EXPORTER_OTLP_ENDPOINT=http://{empty.addresses['http']}",
         "export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
     ]
-    assert f"OTLP_ENDPOINT=http://{bare.addresses['grpc']}" in page.text("main")
-    assert f"init --from {bare.addresses['admin']}" in page.text("main")
+    assert f"OTLP_ENDPOINT=http://{empty.addresses['grpc']}" in page.text("main")
+    assert f"init --from {empty.addresses['admin']}" in page.text("main")
     page.window(400, 800)
     assert place(page, "#copy-http")[1] > 0
     assert page.run("document.documentElement.scrollWidth") <= 400
-    harmed(bare, "comes", 302)
+    harmed(empty, "comes", 302)
     page.until(lambda: "Overview" in page.run("document.querySelector('main').textContent"))
     assert page.problems == []
 

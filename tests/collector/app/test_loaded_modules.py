@@ -22,7 +22,7 @@ SPECS = inputs.load_specs_or_quit([Path({str(ROOT / "dfa_specs" / "farm_rover.ya
 FREE = "127.0.0.1:0"
 
 async def run(grpc):
-    options = {{("receiver", "grpc"): grpc, ("receiver", "http"): FREE, ("metrics",): FREE, ("admin",): "off"}}
+    options = {{("receiver", "grpc"): grpc, ("receiver", "http"): FREE, ("metrics",): FREE, ("decide", "listen"): FREE, ("admin",): "off"}}
     app = App(inputs.load_settings(None, options), SPECS)
     await app.start()
     await app.stop()
