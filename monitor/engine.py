@@ -21,7 +21,6 @@ from monitor.live.corrections import Corrections
 from monitor.live.gaps import Gaps
 from monitor.live.kept_parts import KeptParts
 from monitor.live.lifecycle import GROUP_WINDOWS, Lifecycle
-from monitor.live.monitor_counters import MonitorCounters
 from monitor.live.monitor_reader import MonitorReader
 from monitor.live.monitor_state import MonitorState
 from monitor.live.rejudge import rejudge
@@ -64,7 +63,7 @@ class Monitor:
     ) -> None:
         self.limits = limits or Limits()
         state = self.state = MonitorState(specs, self.limits, started_ns, show, digest_key)
-        """What this and the objects beside work over."""
+        """What this and the objects beside work over, with what was counted beside the sums by agent and spec (`totals`)."""
         self.totals = state.totals
         facts = self._facts = SessionFacts(state)
         lifecycle = self._lifecycle = Lifecycle(state, facts)
@@ -73,8 +72,6 @@ class Monitor:
         """Gaps in what was seen."""
         self.corrections = Corrections(state, facts, lifecycle)
         """What becomes known late of calls and sessions."""
-        self.counters = MonitorCounters(state)
-        """What was counted, beside the sums by agent and spec (`totals`)."""
         self.kept = KeptParts(state, lifecycle, self.gaps)
         """What outlives the process, or leaves it."""
         self.reader = MonitorReader(state)

@@ -197,29 +197,29 @@ def state(monitor: Monitor) -> dict[str, Any]:
         ],
         "counts": (
             *(
-                monitor.counters.skewed,
-                monitor.counters.orders_left_out,
-                monitor.counters.out_of_order,
+                monitor.state.judging_state.skewed,
+                monitor.state.judging_state.orders_left_out,
+                monitor.state.judging_state.out_of_order,
             ),
             *(
-                monitor.counters.folded_young,
+                monitor.state.judging_state.folded_young,
                 monitor.sessions,
                 monitor.reader.sessions_bytes,
-                monitor.counters.resumed,
+                monitor.state.resumed,
             ),
             *(
-                monitor.counters.without_spec,
-                monitor.counters.without_calls,
-                monitor.counters.tools_overflowed,
+                monitor.state.without_spec,
+                monitor.state.without_calls,
+                monitor.state.names.overflowed,
             ),
             *(
-                monitor.counters.timed_verdicts,
+                monitor.state.timed_verdicts,
                 monitor.reader.touched_ns,
-                monitor.counters.sessions_lost,
+                monitor.state.table.lost,
             ),
         ),
         "memory": monitor.kept.memory(),
-        "ended": monitor.counters.ended,
+        "ended": monitor.state.ended,
         "news": monitor.news(),
     }
 
