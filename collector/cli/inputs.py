@@ -83,15 +83,12 @@ def only_task(specs: Sequence[Any]) -> str:
 
 def recordings(paths: Sequence[Path], *forms: DocumentForm) -> list[Path]:
     """Files, and the recordings of folders; with these other forms of documents, if any."""
-    from collector.offline.replay import BadInput, files_of
+    from collector.offline.replay import files_of
 
     for path in paths:
         if not path.exists():
             quit_with(f"{path}: no such file or folder")
-    try:
-        return files_of(paths, forms)
-    except BadInput as problem:
-        quit_with(str(problem), FAILED)
+    return files_of(paths, forms)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from collector import __version__
 from collector.cli.arguments import CommandParser
 from collector.cli.inputs import FAILED, OK
 from collector.cli.pydantic_plugins import skip_plugins
+from collector.client.verb_error import VerbError
 from collector.telemetry.build import BUILD
 
 __all__ = ["main"]
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What agents say may hold half a surrogate pair; showing it must not end the program.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code: int = options.run(options)
+        code = _run(options)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read our output has left; that is no failure of ours.
@@ -66,6 +67,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"offrails: standard output: {problem.strerror}", file=sys.stderr)
         return FAILED
+    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Runs the verb, and returns its exit code."""
+    try:
+        code: int = options.run(options)
+    except VerbError as problem:
+        print(f"offrails: {problem}", file=sys.stderr)
+        return problem.code
     return code
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
+from collector.client.verb_error import VerbError
 from collector.net.http_client import NO_RESPONSE, options, proxy_of, reason, without_user
 from collector.sinks.alert.alert import printable
 
@@ -21,7 +22,7 @@ TIMEOUT_SECONDS: Final = 10.0
 _ASKS: Final = "; it asks for a token: --token-file FILE"
 
 
-class NoAnswerError(Exception):
+class NoAnswerError(VerbError):
     """There is no service, or it does not answer as one of ours; the message says where and why."""
 
     def __init__(self, message: str, status: int = 0) -> None:

@@ -15,7 +15,7 @@ from collector.client.api_client import NoAnswerError, opened, shown_url
 from collector.sinks.alert.alert import DETAIL_MAX, printable
 from monitor.visibility.words import unless_words
 
-__all__ = ["DEFAULT_URL", "Filters", "TailError", "formatted", "lines", "tail"]
+__all__ = ["DEFAULT_URL", "Filters", "formatted", "lines", "tail"]
 
 DEFAULT_URL = "http://127.0.0.1:4319"
 PATH = "/api/v1/verdicts"
@@ -38,10 +38,6 @@ _ALARMING = frozenset({"harmful", "cannot_finish", "stalled"})
 _LEVELS = {"page": "1;31", "hint": "36", "advisory": "35"}
 _WITHDRAWN = "33"
 _WIDTH = 9
-
-
-class TailError(Exception):
-    """The stream cannot be had, or has ended too soon; the message says why."""
 
 
 class Filters(NamedTuple):
@@ -92,7 +88,7 @@ def tail(
         note: takes a sentence, once, if the connection is there before the first verdict.
 
     Raises:
-        TailError: no service there, or it went silent.
+        NoAnswerError: no service there, or it went silent.
     """
     stream = _stream(url, token_file)
     if note is not None:
@@ -106,11 +102,8 @@ def tail(
 
 
 def _stream(url: str, token_file: Path | None) -> Iterator[bytes]:
-    try:
-        with opened(url, PATH, SILENCE_SECONDS, token_file) as answer:
-            yield from _split(answer.iter_raw())
-    except NoAnswerError as problem:
-        raise TailError(str(problem)) from None
+    with opened(url, PATH, SILENCE_SECONDS, token_file) as answer:
+        yield from _split(answer.iter_raw())
 
 
 def _noted(
@@ -130,7 +123,7 @@ def _split(parts: Iterable[bytes]) -> Iterator[bytes]:
         *whole, waiting = (waiting + part).split(b"\n")
         yield from whole
         if len(waiting) > LINE_BYTES_MAX:
-            raise TailError("a line of the stream is too long")
+            raise NoAnswerError("a line of the stream is too long")
     yield waiting
 
 

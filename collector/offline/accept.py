@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from collector.client.api_client import NoAnswerError, ask
+from collector.client.verb_error import VerbError
 from collector.offline.tables import printable
 from monitor.spec.acceptance import NoSuchPlace, is_needless, place_of
 from monitor.spec.constraints import SideBySide
@@ -28,7 +29,7 @@ _SPAN: Final = re.compile(r"[0-9a-f]{16}")
 _STEP: Final = re.compile(r"(.+)#([0-9]+)", re.DOTALL)
 
 
-class NotAccepted(Exception):  # noqa: N818 - it says what is the case
+class NotAccepted(VerbError):  # noqa: N818 - it says what is the case
     """The call cannot be accepted; the message says why, and what to do instead."""
 
 

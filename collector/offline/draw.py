@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from collector.config.settings.settings import Settings
-from collector.offline.progress_bar import Progress
-from collector.offline.replay import BadInput, replay
+from collector.client.verb_error import VerbError
+from collector.offline.replay import replay
 from monitor.automaton.dfa import Automaton
 from monitor.drawing.svg import DrawnStep, svg
 from monitor.drawing.thing_rows import DrawnThing, DrawnThings
@@ -17,7 +16,7 @@ from monitor.spec.spec import Spec
 __all__ = ["BadPicture", "picture"]
 
 
-class BadPicture(Exception):  # noqa: N818 - it names the picture
+class BadPicture(VerbError):  # noqa: N818 - it names the picture
     """There is nothing to draw; the message says why."""
 
 
@@ -46,21 +45,11 @@ def picture(spec: Spec, runs: Sequence[Path] = (), session: str | None = None) -
 
 def _judged(spec: Spec, runs: Sequence[Path], session: str) -> Mapping[str, Any]:
     """The judgement object of one session of the recordings."""
-    try:
-        found = [
-            judged
-            for judged in replay(
-                runs,
-                [spec],
-                Settings(),
-                together=False,
-                progress=Progress(list(runs)),
-                unnamed=spec.id,
-            )
-            if judged["session"] == session and judged["spec"] == spec.id
-        ]
-    except BadInput as problem:
-        raise BadPicture(str(problem)) from None
+    found = [
+        judged
+        for judged in replay(runs, [spec], unnamed=spec.id)
+        if judged["session"] == session and judged["spec"] == spec.id
+    ]
     if not found:
         raise BadPicture(f"{spec.id} judges no session {session!r} in these runs")
     return found[0]

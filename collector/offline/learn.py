@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector import __version__
+from collector.client.verb_error import VerbError
 from collector.decode.span import Span
 from collector.offline.drafts.draft_spec import Draft, draft, learner
 from collector.offline.plain_runs import AgentRun
@@ -49,7 +50,7 @@ AGENT, SERVICE = "gen_ai.agent.name", "service.name"
 _FINE = frozenset({"true", "1", "1.0", "yes", "ok", "pass", "passed", "success"})
 
 
-class BadLabels(Exception):  # noqa: N818 - it names the input
+class BadLabels(VerbError):  # noqa: N818 - it names the input
     """Outcomes cannot be read; the message says why."""
 
 
@@ -117,7 +118,7 @@ def learn_files(
         # Better now than after minutes of learning.
         if each is not None:
             each.parent.mkdir(parents=True, exist_ok=True)
-    progress = Progress(list(files))
+    progress = Progress(files)
     given = _given(writes, old)
     with _uncollected():
         found = read_files(files, success, labels, progress, writes=given)
@@ -303,7 +304,7 @@ def read_files(
     keys = keys or Keys()
     watch = value_watch(writes)
     outcomes = _outcomes(success, labels)
-    progress = progress or Progress(list(files))
+    progress = progress or Progress(files)
     runs: list[SeenRun] = []
     hashed: list[dict[str, Any]] = []
     services: set[str] = set()
@@ -360,7 +361,7 @@ def _traced(
     good = _successful(requests, outcomes)
     tasks, agents = _told(requests, keys.task), _told(requests, keys.agent)
     runs = []
-    for found in sessions(requests, progress, [watch]):
+    for found in sessions(requests, [watch], progress):
         steps = found["steps"]
         success = None
         if outcomes.attribute:

@@ -24,7 +24,7 @@ class Progress:
     Silent where nobody watches, or where it is soon over.
     """
 
-    def __init__(self, files: list[Path], stream: TextIO | None = None) -> None:
+    def __init__(self, files: Sequence[Path], stream: TextIO | None = None) -> None:
         self._total = sum(file.stat().st_size for file in files if file.is_file())
         self._stream = stream or sys.stderr
         self._shown = self._stream.isatty() and self._total >= SHOWN_FROM_BYTES

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from collector.calls.pipeline import Pipeline
-from collector.config.settings.settings import Settings
+from collector.client.verb_error import VerbError
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
 from collector.offline.drafts.starter_spec import Agent, agents, agents_of_runs
@@ -66,7 +66,7 @@ _UNREAD_SHOWN = 10
 """Calls of a file whose unread arguments are reported one by one."""
 
 
-class BadInput(Exception):  # noqa: N818 - it names the input
+class BadInput(VerbError):  # noqa: N818 - it names the input
     """A file cannot be replayed; the message names it, and the line."""
 
 
@@ -84,13 +84,7 @@ _RUNS = DocumentForm((b'"calls"',), has_runs)
 
 
 def replay(
-    files: Sequence[Path],
-    specs: Sequence[Spec],
-    settings: Settings,
-    *,
-    together: bool,
-    progress: Progress,
-    unnamed: str = "",
+    files: Sequence[Path], specs: Sequence[Spec], *, together: bool = False, unnamed: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Judgement objects of all sessions, file by file, or of all files as one stream.
 
@@ -102,9 +96,10 @@ def replay(
     Raises:
         BadInput: a file is missing, or a line is neither an ExportTraceServiceRequest nor a run.
     """
+    progress = Progress(files)
     groups = [list(files)] if together else [[file] for file in files]
     for group in groups:
-        yield from judge([_read(file, progress) for file in group], specs, settings, unnamed)
+        yield from judge([recorded(file, progress) for file in group], specs, unnamed)
 
 
 def files_of(paths: Sequence[Path], forms: Sequence[DocumentForm] = ()) -> list[Path]:
@@ -185,23 +180,24 @@ class Recording:
 
 
 def judge(
-    found: Sequence[Recording], specs: Sequence[Spec], settings: Settings, unnamed: str = ""
+    found: Sequence[Recording], specs: Sequence[Spec], unnamed: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Judgement objects of recordings, their spans as one stream."""
     requests = [spans for each in found for spans in each.requests]
     if requests:
-        yield from _judge(requests, specs, settings)
+        yield from sessions(requests, specs)
     for each in found:
         yield from _judge_runs(each, specs, unnamed)
 
 
-def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
+def observe(files: Sequence[Path]) -> list[Agent]:
     """What recorded spans and plain runs show of the agents that made them, with no spec at all.
 
     Raises:
         BadInput: a file is missing, or holds neither.
     """
-    found = [_read(file, progress) for file in files]
+    progress = Progress(files)
+    found = [recorded(file, progress) for file in files]
     requests = [spans for each in found for spans in each.requests]
     monitor = Monitor((), _limits())
     pipeline = Pipeline(monitor, Stats(), lambda _: None)
@@ -213,42 +209,14 @@ def observe(files: Sequence[Path], progress: Progress) -> list[Agent]:
     return agents(seen, monitor.judgements()) + agents_of_runs(runs)
 
 
-def recorded(file: Path, progress: Progress) -> Recording:
-    """The spans, or the plain runs, of a file.
-
-    Raises:
-        BadInput: it is missing, or holds neither.
-    """
-    return _read(file, progress)
-
-
 def sessions(
     requests: Sequence[Sequence[Span]],
-    progress: Progress | None = None,
-    specs: Sequence[Spec] = (),
-) -> Iterator[dict[str, Any]]:
-    """The sessions of recorded spans, as judgement objects: under no spec at all, where none is given."""
-    return _judge(requests, specs, Settings(), progress)
-
-
-def _judge(
-    requests: Sequence[Sequence[Span]],
     specs: Sequence[Spec],
-    settings: Settings,
     progress: Progress | None = None,
 ) -> Iterator[dict[str, Any]]:
+    """The sessions of recorded spans, as judgement objects."""
     monitor = Monitor(specs, _limits())
-    pipeline = Pipeline(
-        monitor,
-        Stats(),
-        lambda _: None,
-        session_keys=settings.sessions.id_attributes,
-        namespace_keys=settings.sessions.namespace_attributes,
-        agent_keys=settings.sessions.agent_attributes,
-        requested=settings.sessions.requested,
-        by_answer=settings.sessions.group_by_answer,
-        span_keys=settings.sessions.span_attributes_bind,
-    )
+    pipeline = Pipeline(monitor, Stats(), lambda _: None)
     # There is no clock: what was recorded is over, so its end is the time of every receipt.
     end = max((span.end_ns for spans in requests for span in spans), default=0)
     for spans in requests if progress is None else progress.stage("sessions", requests):
@@ -292,8 +260,12 @@ def _first_come(judgement: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _read(file: Path, progress: Progress) -> Recording:
-    """Spans line by line, or plain runs: the first line shows which; or a log of Inspect, by its name."""
+def recorded(file: Path, progress: Progress) -> Recording:
+    """Spans line by line, or plain runs: the first line shows which; or a log of Inspect, by its name.
+
+    Raises:
+        BadInput: it is missing, or holds neither.
+    """
     if file.suffix == _INSPECT:
         return _inspect(file)
     try:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from opentelemetry.sdk.trace import ReadableSpan
 
-from collector.config.settings.settings import Settings
 from collector.decode.span import Span
 from collector.offline.replay import Recording, judge
 from collector.sdk.readable_span import SpanReader
 from monitor import Spec, judge_calls
 
 __all__ = ["judged", "read_spans"]
-
-
-@cache
-def _settings() -> Settings:
-    return Settings()
 
 
 def read_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
@@ -32,7 +25,5 @@ def read_spans(spans: Sequence[ReadableSpan]) -> list[Span]:
 def judged(spans: Sequence[Span], spec: Spec) -> Mapping[str, Any]:
     """The judgement object of a rollout's spans under a spec; that of no calls where there are none."""
     recording = Recording(Path(spec.id), requests=[list(spans)])
-    found = [
-        each for each in judge([recording], [spec], _settings()) if each["spec"] == spec.id
-    ]
+    found = [each for each in judge([recording], [spec]) if each["spec"] == spec.id]
     return found[0] if found else judge_calls(spec, []).judgement

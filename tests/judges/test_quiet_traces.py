@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from collector.config.settings.settings import Settings
 from collector.offline.judge.session_material import material_of
 from collector.offline.progress_bar import Progress
 
@@ -50,7 +49,7 @@ def transcripts(tmp_path: Path, *spans: dict[str, Any]) -> dict[str, list[str]]:
     """Session -> what was called, asked and answered."""
     file = tmp_path / "spans.jsonl"
     file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
-    found = material_of(file, (), Settings(), Progress([file]))
+    found = material_of(file, (), Progress([file]))
     return {
         each.session: [step.name if step.is_call else step.text for step in each.steps]
         for each in found

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings.settings import Settings
-from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.automaton.dfa import Automaton
 from monitor.records import SessionKey
@@ -47,7 +45,7 @@ FILES = sorted((CORE / "core_runs").glob("*.json"))
 @cache
 def replayed() -> dict[tuple[str, str], dict[str, Any]]:
     """Judgement objects of all stored runs, by task and run."""
-    found = replay(FILES, specs(), Settings(), together=False, progress=Progress(FILES))
+    found = replay(FILES, specs())
     return {(each["spec"], each["session"]): each for each in found}
 
 

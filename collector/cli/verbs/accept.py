@@ -10,9 +10,7 @@ from typing import Any
 
 from collector.cli.arguments import add_specs, add_token_file, to_path
 from collector.cli.inputs import (
-    FAILED,
     OK,
-    default_settings,
     load_specs_or_quit,
     only_task,
     quit_with,
@@ -69,8 +67,7 @@ def run(options: argparse.Namespace) -> int:
     from datetime import date
     from getpass import getuser
 
-    from collector.offline.accept import NotAccepted, accept
-    from collector.offline.replay import BadInput
+    from collector.offline.accept import accept
     from collector.telemetry.clock import now_ns
     from monitor.spec.acceptance import day_of
 
@@ -81,13 +78,8 @@ def run(options: argparse.Namespace) -> int:
         quit_with(f"--until: {options.until!r} is no day; write it as 2026-12-31")
     if until < day_of(now_ns()):
         quit_with(f"--until: {until} is over; expected the last day on which it is accepted")
-    try:
-        found = _verdicts(options, specs)
-        who = options.who or getuser()
-        file, entry = accept(found, specs, who, options.why, until)
-    except (NotAccepted, BadInput) as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
+    found = _verdicts(options, specs)
+    file, entry = accept(found, specs, options.who or getuser(), options.why, until)
     where = f" of {entry.constraint}" if entry.constraint else ""
     print(f"{file}: {entry.symbol} in {entry.state}{where} is accepted until {entry.until}")
     return OK
@@ -96,7 +88,6 @@ def run(options: argparse.Namespace) -> int:
 def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any]:
     """The harmful calls that match the given name, one for each spec."""
     from collector.offline.accept import HarmfulCall, NotAccepted, by_service, harmful_calls
-    from collector.offline.progress_bar import Progress
     from collector.offline.replay import replay
 
     text = sys.stdin.read() if options.verdict == "-" else options.verdict
@@ -109,9 +100,5 @@ def _verdicts(options: argparse.Namespace, specs: Sequence[Any]) -> Sequence[Any
         return harmful_calls(
             by_service(options.url, text, options.token_file), text, options.spec
         )
-    runs = recordings(options.runs)
-    judged = replay(
-        runs, specs, default_settings(), together=False, progress=Progress(runs),
-        unnamed=only_task(specs),
-    )  # fmt: skip
+    judged = replay(recordings(options.runs), specs, unnamed=only_task(specs))
     return harmful_calls(judged, text, options.spec)

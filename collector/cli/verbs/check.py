@@ -12,7 +12,6 @@ from collector.cli.arguments import to_path
 from collector.cli.inputs import (
     FAILED,
     OK,
-    default_settings,
     only_task,
     quit_with,
     read_specs,
@@ -99,25 +98,10 @@ def _ceilings(specs: Sequence[Any]) -> Iterator[str]:
 def _check_runs(options: argparse.Namespace, specs: Sequence[Any]) -> int:
     """Reports which good runs are rejected. A run that names no spec is judged by the only task."""
     from collector.offline.good_runs import check_runs
-    from collector.offline.progress_bar import Progress
-    from collector.offline.replay import BadInput, replay
+    from collector.offline.replay import replay
 
-    options.runs = recordings(options.runs)
-    try:
-        found = check_runs.try_runs(
-            replay(
-                options.runs,
-                specs,
-                default_settings(),
-                together=False,
-                progress=Progress(options.runs),
-                unnamed=only_task(specs),
-            ),
-            specs,
-        )
-    except BadInput as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
+    judged = replay(recordings(options.runs), specs, unnamed=only_task(specs))
+    found = check_runs.try_runs(judged, specs)
     if options.json:
         for each in found.as_json():
             print(json.dumps(each, ensure_ascii=False))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from collector.cli.arguments import to_path
-from collector.cli.inputs import FAILED, OK, load_specs_or_quit, quit_with, recordings, writing
+from collector.cli.inputs import OK, load_specs_or_quit, quit_with, recordings, writing
 
 __all__ = ["add", "run"]
 
@@ -71,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _picture(options: argparse.Namespace, spec: Any) -> int:
-    from collector.offline.draw import BadPicture, picture
+    from collector.offline.draw import picture
     from collector.offline.png import NoRenderer, png
 
     form = options.out.suffix.lower()
@@ -95,7 +94,4 @@ def _picture(options: argparse.Namespace, spec: Any) -> int:
             options.out.write_bytes(png(text) if form == ".png" else text.encode())
     except NoRenderer as problem:
         quit_with(f"{options.out}: {problem}")
-    except BadPicture as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
     return OK

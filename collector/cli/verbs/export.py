@@ -55,7 +55,6 @@ def run(options: argparse.Namespace) -> int:
     from collector.archive.connection import FAULTS
     from collector.archive.reader import TooSlowError
     from collector.archive.schema import NewerSchemaError, OlderSchemaError
-    from collector.client.api_client import NoAnswerError
     from collector.offline.past_sessions.export import (
         ExportError,
         place_told,
@@ -76,8 +75,6 @@ def run(options: argparse.Namespace) -> int:
     found = read(options.place, since, options.token_file)
     try:
         count = _write(found, options)
-    except (ExportError, NoAnswerError) as problem:
-        return _failed(str(problem), FAILED)
     except (*FAULTS, NewerSchemaError, OlderSchemaError, TooSlowError) as problem:
         place = place_told(options.place)
         return _failed(f"{place}: the archive cannot be read: {problem}", FAILED)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from collector.cli.arguments import add_token_file
-from collector.cli.inputs import FAILED, OK
+from collector.cli.inputs import OK
 
 __all__ = ["add", "run"]
 
@@ -43,18 +42,14 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails feedback`, and returns the exit code."""
-    from collector.client.api_client import NoAnswerError, post
+    from collector.client.api_client import post
     from collector.sinks.alert.alert import printable
 
     label = None if options.label == _NO_LABEL else options.label
     body = {"label": label, "note": options.note}
     if options.spec is not None:
         body["spec"] = options.spec
-    try:
-        found = post(options.url, _path(options), body, options.token_file)
-    except NoAnswerError as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
+    found = post(options.url, _path(options), body, options.token_file)
     under = f" under {printable(options.spec)}" if options.spec is not None else ""
     said = f"is labelled {label}" if label else "has no label"
     print(f"{printable(options.session)} {said}{under}, by {printable(str(found['who']))}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from collector.cli.arguments import add_token_file, to_path
-from collector.cli.inputs import FAILED, OK, quit_with, recordings, writing
+from collector.cli.inputs import OK, quit_with, recordings, writing
 
 __all__ = ["add", "run"]
 
@@ -43,25 +43,19 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails init`, and returns the exit code."""
     from collector.client.first_minutes import limitation
-    from collector.offline.drafts.starter_spec import NothingSeen, choose, fetch, starter
-    from collector.offline.progress_bar import Progress
-    from collector.offline.replay import BadInput, observe
+    from collector.offline.drafts.starter_spec import choose, fetch, starter
+    from collector.offline.replay import observe
 
     files = [Path(source) for source in options.sources]
     url = None
-    try:
-        if any(file.exists() or _is_file(file) for file in files):
-            files = recordings(files)
-            agents = observe(files, Progress(files))
-        else:
-            url = options.sources[0]
-            agents = [
-                agent for url in options.sources for agent in fetch(url, options.token_file)
-            ]
-        text = starter(choose(agents, options.service, options.namespace))
-    except (BadInput, NothingSeen) as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
+    if any(file.exists() or _is_file(file) for file in files):
+        agents = observe(recordings(files))
+    else:
+        url = options.sources[0]
+        agents = [
+            agent for each in options.sources for agent in fetch(each, options.token_file)
+        ]
+    text = starter(choose(agents, options.service, options.namespace))
     if said := limitation(url, options.token_file):
         print(said, file=sys.stderr)
     if options.out is None:

@@ -13,7 +13,6 @@ from collector.cli.arguments import add_specs, add_token_file, to_path
 from collector.cli.inputs import (
     FAILED,
     OK,
-    default_settings,
     load_specs_or_quit,
     only_task,
     quit_with,
@@ -198,15 +197,9 @@ def run(options: argparse.Namespace) -> int:
     labels = _labels(options.labels)
     judging = _run_of(options)
     models = None if options.dry_run else _models(options)
-    from collector.client.api_client import NoAnswerError
     from collector.offline.judge.judge_sessions import cases, dry_lines
-    from collector.offline.replay import BadInput
 
-    try:
-        found = cases(judging, default_settings())
-    except (BadInput, NoAnswerError) as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
+    found = cases(judging)
     if not found:
         print(
             "offrails: no session to judge: no tool calls, and no model's words",

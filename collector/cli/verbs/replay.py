@@ -13,7 +13,6 @@ from collector.cli.arguments import add_specs, to_path
 from collector.cli.inputs import (
     FAILED,
     OK,
-    default_settings,
     load_specs_or_quit,
     quit_with,
     recordings,
@@ -68,8 +67,7 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails replay`, and returns the exit code."""
     from collector.offline.compare_agents import parse_weights
-    from collector.offline.progress_bar import Progress
-    from collector.offline.replay import BadInput, replay
+    from collector.offline.replay import replay
 
     if options.weights is not None and options.by != "agent":
         quit_with("--weights goes with --by agent")
@@ -83,27 +81,17 @@ def run(options: argparse.Namespace) -> int:
         quit_with(f"--weights: {problem}")
     specs = load_specs_or_quit(options.specs or ())
     options.files = recordings(options.files)
-    progress, judged = Progress(options.files), list[bool]()
     if options.against:
         return _against(options, specs)
-    try:
-        if options.by == "task":
-            lines = _replayed_tasks(options, specs, progress)
-        else:
-            found = replay(
-                options.files,
-                specs,
-                default_settings(),
-                together=options.together,
-                progress=progress,
-                unnamed=_only_reference(specs),
-            )
-            lines = _replayed(_noted(found, judged), weights, options)
-        for line in lines:
-            print(line)
-    except BadInput as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
+    judged: list[bool] = []
+    if options.by == "task":
+        lines = _replayed_tasks(options, specs)
+    else:
+        unnamed = _only_reference(specs)
+        found = replay(options.files, specs, together=options.together, unnamed=unnamed)
+        lines = _replayed(_noted(found, judged), weights, options)
+    for line in lines:
+        print(line)
     if options.by != "task" and not any(judged):
         print(f"offrails: {_NOT_JUDGED}", file=sys.stderr)
         return FAILED
@@ -123,27 +111,13 @@ def _noted(found: Iterable[dict[str, Any]], judged: list[bool]) -> Iterator[dict
 def _against(options: argparse.Namespace, specs: Sequence[Any]) -> int:
     """Reports what `--specs` judges differently from `--against`."""
     from collector.offline import spec_diff
-    from collector.offline.progress_bar import Progress
-    from collector.offline.replay import BadInput, replay
+    from collector.offline.replay import replay
 
     old = load_specs_or_quit(options.against)
-    try:
-        judged = [
-            list(
-                replay(
-                    options.files,
-                    each,
-                    default_settings(),
-                    together=options.together,
-                    progress=Progress(options.files),
-                )
-            )
-            for each in (old, specs)
-        ]
-    except BadInput as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-        return FAILED
-    found = spec_diff.compare(judged[0], judged[1], old, specs)
+    before, now = (
+        list(replay(options.files, each, together=options.together)) for each in (old, specs)
+    )
+    found = spec_diff.compare(before, now, old, specs)
     if not options.json:
         print("\n".join(spec_diff.lines(found)))
         return OK
@@ -204,18 +178,18 @@ def _only_reference(specs: Sequence[Any]) -> str:
     return found[0].id if len(found) == 1 and found[0].learnt is not None else ""
 
 
-def _replayed_tasks(
-    options: argparse.Namespace, specs: Sequence[Any], progress: Any
-) -> Iterator[str]:
+def _replayed_tasks(options: argparse.Namespace, specs: Sequence[Any]) -> Iterator[str]:
     """What `replay --by task` prints: how alike the runs of each task are, after the scores."""
     from collector.offline import tables
     from collector.offline.consistency import agent_means, repeats, task_runs
+    from collector.offline.progress_bar import Progress
     from collector.offline.replay import judge, recorded
 
+    progress = Progress(options.files)
     found = [recorded(file, progress) for file in options.files]
     groups = [found] if options.together else [[each] for each in found]
     unnamed = _only_reference(specs)
-    judged = [list(judge(group, specs, default_settings(), unnamed)) for group in groups]
+    judged = [list(judge(group, specs, unnamed)) for group in groups]
     runs = [
         run
         for group, objects in zip(groups, judged, strict=True)

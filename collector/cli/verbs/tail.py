@@ -55,25 +55,21 @@ def add(group: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails tail`, and returns the exit code."""
-    from collector.client.tail import DEFAULT_URL, Filters, TailError, tail
+    from collector.client.tail import DEFAULT_URL, Filters, tail
 
     kinds = frozenset(options.kind or ())
     filters = Filters(options.agent, options.spec, options.session, kinds)
     wanted = options.color == "always"
     if options.color == "auto":
         wanted = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    try:
-        tail(
-            options.url or DEFAULT_URL,
-            filters,
-            lambda line: print(line, flush=True),
-            colour=wanted,
-            raw=options.json,
-            token_file=options.token_file,
-            note=lambda line: print(f"offrails: {line}", file=sys.stderr, flush=True),
-        )
-    except TailError as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
-    else:
-        print("offrails: the service has stopped", file=sys.stderr)
+    tail(
+        options.url or DEFAULT_URL,
+        filters,
+        lambda line: print(line, flush=True),
+        colour=wanted,
+        raw=options.json,
+        token_file=options.token_file,
+        note=lambda line: print(f"offrails: {line}", file=sys.stderr, flush=True),
+    )
+    print("offrails: the service has stopped", file=sys.stderr)
     return FAILED

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from collector.client.verb_error import VerbError
 from monitor.findings import Finding, has_errors
 from monitor.reference.draft import DraftAutomaton, accepts, draft_text, pruned
 from monitor.reference.runs import SeenRun, sample
@@ -32,8 +33,10 @@ _START, _END = -2, -1
 """Letters of the chain that no tool has; tools are numbered from 0."""
 
 
-class NoLearner(Exception):  # noqa: N818 - it names what is missing
+class NoLearner(VerbError):  # noqa: N818 - it names what is missing
     """The library is not installed; the message says how it comes."""
+
+    code = 2
 
 
 class Draft(NamedTuple):

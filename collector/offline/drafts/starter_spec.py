@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.calls.inventory.inventory import UNKNOWN
-from collector.client.api_client import NoAnswerError, ask, pages
+from collector.client.api_client import ask, pages
+from collector.client.verb_error import VerbError
 from collector.dialects.names.name_bound import bounded
 from collector.offline.drafts.common_values import SeenArguments, proposed_each
 from collector.offline.plain_runs import AgentRun
@@ -28,7 +29,7 @@ JUDGEMENTS_MAX = 5_000
 """Judgements of a service that are read, the most recent first: an archive may have millions."""
 
 
-class NothingSeen(Exception):  # noqa: N818 - it says what is the case
+class NothingSeen(VerbError):  # noqa: N818 - it says what is the case
     """There is nothing to start from; the message says why."""
 
 
@@ -65,8 +66,6 @@ def fetch(url: str, token_file: Path | None = None) -> list[Agent]:
         listed = pages(url, "/api/v1/sessions", token_file)
         found = (each for page in listed for each in page["sessions"])
         sessions = list(islice(found, JUDGEMENTS_MAX))
-    except NoAnswerError as problem:
-        raise NothingSeen(str(problem)) from None
     except KeyError as problem:
         raise NothingSeen(f"{url}: its answer has no {problem}") from None
     return agents(seen, sessions)

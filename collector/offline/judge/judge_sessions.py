@@ -11,7 +11,6 @@ from typing import Any, Final, TextIO
 from urllib.parse import quote
 
 from collector.client.api_client import ask
-from collector.config.settings.settings import Settings
 from collector.offline.judge.session_material import (
     SessionMaterial,
     material_of,
@@ -55,23 +54,23 @@ class JudgeRun:
     at_once: int
 
 
-def cases(run: JudgeRun, settings: Settings) -> list[SessionCase]:
+def cases(run: JudgeRun) -> list[SessionCase]:
     """The sessions that are judged.
 
     Raises:
         BadInput: a file cannot be read.
         NoAnswerError: the service does not answer.
     """
-    found = _of_service(run) if run.url else _of_files(run, settings)
+    found = _of_service(run) if run.url else _of_files(run)
     return [
         SessionCase.of(each.session, each.judged, each.steps, run.options) for each in found
     ]
 
 
-def _of_files(run: JudgeRun, settings: Settings) -> Iterator[SessionMaterial]:
-    progress = Progress(list(run.files))
+def _of_files(run: JudgeRun) -> Iterator[SessionMaterial]:
+    progress = Progress(run.files)
     for file in run.files:
-        yield from material_of(file, run.specs, settings, progress, run.unnamed)
+        yield from material_of(file, run.specs, progress, run.unnamed)
 
 
 def _of_service(run: JudgeRun) -> Iterator[SessionMaterial]:

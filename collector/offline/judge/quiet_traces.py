@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
 
 from collector.calls.sessions.session_ids import UNNAMED_RUNG, SessionIds
 from collector.calls.tree.span_tree import SpanTree
-from collector.config.settings.sessions import SessionSettings
 from collector.decode.span import Span
 from collector.dialects.choose import Plans
+from collector.dialects.names.session_and_agent_keys import AGENT_KEYS, SESSION_KEYS
+from collector.dialects.plan import ReadPlan
 from collector.dialects.values.messages import conversation
 from collector.transcripts.span_shares import SessionId
 
@@ -21,14 +21,15 @@ _Claim = tuple[int, int, SessionId]
 
 
 def quiet_traces(
-    spans: Sequence[Span], with_calls: Collection[bytes], sessions: SessionSettings
+    spans: Sequence[Span], with_calls: Collection[bytes]
 ) -> Mapping[bytes, SessionId]:
     """Trace -> session, of traces without calls: the session that their spans name, or else one by the trace's id."""
     claims: dict[bytes, list[_Claim]] = defaultdict(list)
-    reader = _ClaimReader(sessions)
+    plans = Plans(SESSION_KEYS, frozenset(), AGENT_KEYS)
+    ids = SessionIds(SESSION_KEYS)
     for span in spans:
         if span.trace_id not in with_calls:
-            claims[span.trace_id].append(reader.of(span))
+            claims[span.trace_id].append(_claim(span, plans.of(span), ids))
     return {trace: min(found)[-1] for trace, found in claims.items()}
 
 
@@ -41,16 +42,10 @@ def is_talk(spans: Sequence[Span]) -> bool:
     )
 
 
-class _ClaimReader:
-    def __init__(self, sessions: SessionSettings) -> None:
-        keys = sessions.id_attributes
-        self._plans: Final = Plans(keys, frozenset(), sessions.agent_attributes)
-        self._ids: Final = SessionIds(keys, sessions.namespace_attributes)
-
-    def of(self, span: Span) -> _Claim:
-        """The best claim of one span."""
-        owner = self._ids.owner(span.resource)
-        claim = self._ids.claim_of(span, self._plans.of(span), owner, SpanTree())
-        if claim is None:
-            return UNNAMED_RUNG, span.start_ns, (owner.namespace, span.trace_id.hex())
-        return claim.rung, span.start_ns, claim.key
+def _claim(span: Span, plan: ReadPlan, ids: SessionIds) -> _Claim:
+    """The best claim of one span."""
+    owner = ids.owner(span.resource)
+    claim = ids.claim_of(span, plan, owner, SpanTree())
+    if claim is None:
+        return UNNAMED_RUNG, span.start_ns, (owner.namespace, span.trace_id.hex())
+    return claim.rung, span.start_ns, claim.key

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import MalformedBodyError, Span
 from collector.offline.judge.quiet_traces import is_talk, quiet_traces
@@ -41,7 +40,7 @@ class SessionMaterial:
 
 
 def material_of(
-    file: Path, specs: Sequence[Spec], settings: Settings, progress: Progress, unnamed: str = ""
+    file: Path, specs: Sequence[Spec], progress: Progress, unnamed: str = ""
 ) -> Iterator[SessionMaterial]:
     """The sessions of a file of OTLP/JSON lines, plain runs, traces in TRAIL's form, or trajectories of turns.
 
@@ -55,9 +54,9 @@ def material_of(
     found = _trails(file, documents) if are_trails(documents) else recorded(file, progress)
     spans = [span for request in found.requests for span in request]
     if spans:
-        yield from _of_spans(found, spans, specs, settings)
+        yield from _of_spans(found, spans, specs)
     for run in found.runs:
-        yield _of_run(run, list(judge([Recording(file, runs=[run])], specs, settings, unnamed)))
+        yield _of_run(run, list(judge([Recording(file, runs=[run])], specs, unnamed)))
 
 
 def material_of_judgements(judged: Sequence[Mapping[str, Any]]) -> Iterator[SessionMaterial]:
@@ -101,16 +100,16 @@ def _of_run(run: AgentRun, judged: Sequence[Mapping[str, Any]]) -> SessionMateri
 
 
 def _of_spans(
-    found: Recording, spans: Sequence[Span], specs: Sequence[Spec], settings: Settings
+    found: Recording, spans: Sequence[Span], specs: Sequence[Spec]
 ) -> Iterator[SessionMaterial]:
-    groups = _by_session(list(judge([found], specs, settings)))
+    groups = _by_session(list(judge([found], specs)))
     with_calls = {
         bytes.fromhex(step["trace_id"])
         for judged in groups.values()
         for judgement in judged
         for step in judgement["steps"]
     }
-    shares = span_shares(groups, spans, quiet_traces(spans, with_calls, settings.sessions))
+    shares = span_shares(groups, spans, quiet_traces(spans, with_calls))
     talks = [key for key in shares if key not in groups and is_talk(shares[key])]
     for key in (*groups, *talks):
         namespace, session = key

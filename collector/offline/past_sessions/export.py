@@ -26,6 +26,7 @@ from collector.archive.reader import ArchiveReader, PastSession
 from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE
 from collector.client.api_client import pages
+from collector.client.verb_error import VerbError
 from collector.config.duration import seconds_of
 from collector.telemetry.json_text import as_json
 
@@ -133,7 +134,7 @@ _FORMULA: Final = re.compile(
 """What begins a formula, in full width, too, and behind what some spreadsheets leave out."""
 
 
-class ExportError(Exception):
+class ExportError(VerbError):
     """What was asked for cannot be exported; the message says why."""
 
 

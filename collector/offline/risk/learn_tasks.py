@@ -172,7 +172,7 @@ def _read(
     labels: Path | None,
     writes: Sequence[str] | None,
 ) -> Files:
-    found = read_files(files, success, labels, Progress(list(files)), keys, writes)
+    found = read_files(files, success, labels, Progress(files), keys, writes)
     if not any(run.task for run in found.runs):
         raise BadLabels(f"--task: no run has a task under {keys.task!r}")
     return found

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from collector.client.verb_error import VerbError
 from collector.offline.risk.scored_runs import odds_of
 from collector.offline.risk.task_references import Example
 from monitor.reference.risk import sigmoid
@@ -49,8 +50,10 @@ THREADED_FROM: Final = 100_000
 """Rows from which a training is worth more than one thread."""
 
 
-class NoTrainer(Exception):  # noqa: N818 - it names what is missing
+class NoTrainer(VerbError):  # noqa: N818 - it names what is missing
     """scikit-learn is not installed."""
+
+    code = 2
 
 
 class TooFewRuns(Exception):  # noqa: N818 - it names what is missing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -14,10 +13,8 @@ import yaml
 
 from collector.calls.model_requests import Mode
 from collector.calls.pipeline import Pipeline
-from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import Span
-from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
@@ -37,9 +34,6 @@ def _judgements(path: Path) -> list[dict[str, Any]]:
     found = replay(
         [path],
         _rover(),
-        Settings(),
-        together=False,
-        progress=Progress([path], stream=io.StringIO()),
     )
     return list(found)
 

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.client.tail import Filters, TailError, formatted, lines, tail
+from collector.client.api_client import NoAnswerError
+from collector.client.tail import Filters, formatted, lines, tail
 from collector.sinks.event import as_event
 from monitor.records import Kind, Reason, SessionKey, Verdict
 from tests.end_to_end.loopback import Loopback, Quiet
@@ -135,14 +136,14 @@ def test_no_service_there() -> None:
     gone = Service(b"")
     gone.close()
     for url in (gone.url, "ftp://x", "http://127.0.0.1:nonsense"):
-        with pytest.raises(TailError, match=r"127\.0\.0\.1|ftp"):
+        with pytest.raises(NoAnswerError, match=r"127\.0\.0\.1|ftp"):
             tail(url, Filters(), print, colour=False)
 
 
 def test_a_service_that_refuses() -> None:
     """The error shows the status of the response."""
     refusing = Service(b"", 404)
-    with pytest.raises(TailError, match="404"):
+    with pytest.raises(NoAnswerError, match="404"):
         tail(refusing.url, Filters(), print, colour=False)
     refusing.close()
 
@@ -159,7 +160,7 @@ def test_who_hangs_up_may_speak_tls() -> None:
         thread = threading.Thread(target=hang_up)
         thread.start()
         with pytest.raises(
-            TailError, match="without response; if it speaks TLS, ask for https"
+            NoAnswerError, match="without response; if it speaks TLS, ask for https"
         ):
             tail(f"127.0.0.1:{server.getsockname()[1]}", Filters(), print, colour=False)
         thread.join()

@@ -13,8 +13,6 @@ from urllib.parse import unquote
 import pytest
 
 from collector.cli.main import main
-from collector.config.settings.settings import Settings
-from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.spec.read import load_spec, load_specs
 from tests.end_to_end.loopback import Loopback, Quiet
@@ -58,9 +56,7 @@ def judged(folder: Path) -> list[dict[str, Any]]:
         replay(
             [folder / "runs.jsonl"],
             load_specs([folder]).specs,
-            Settings(),
             together=True,
-            progress=Progress([]),
         )
     )
 

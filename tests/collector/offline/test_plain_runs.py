@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from collector.cli.main import main
-from collector.config.settings.settings import Settings
 from collector.offline.plain_runs import BadRun, is_plain, judge_run, read_runs
-from collector.offline.progress_bar import Progress
 from collector.offline.replay import BadInput, replay
 from monitor.limits import Limits
 from monitor.spec.compiler.compile import compile_text
@@ -56,11 +54,8 @@ def read(data: Any) -> list[Any]:
 def replayed(
     *files: Path, specs: tuple[Spec, ...] = (), **options: bool
 ) -> list[dict[str, Any]]:
-    progress = Progress(list(files))
     together = options.get("together", False)
-    return list(
-        replay(files, specs or (spec(),), Settings(), together=together, progress=progress)
-    )
+    return list(replay(files, specs or (spec(),), together=together))
 
 
 def judged(run: dict[str, Any], *specs: Spec) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +12,6 @@ import pytest
 import yaml
 
 from collector.cli.main import main
-from collector.config.settings.settings import Settings
-from collector.offline.progress_bar import Progress
 from collector.offline.replay import replay
 from monitor.spec.read import load_specs
 from tests.captures import CAPTURES, NO_CAPTURES, SAMPLED_CAPTURES, capture_name
@@ -79,9 +76,6 @@ def _judgements(path: Path, specs: Sequence[Path]) -> list[dict[str, Any]]:
     found = replay(
         [path],
         loaded.specs,
-        Settings(),
-        together=False,
-        progress=Progress([path], stream=io.StringIO()),
     )
     return [{key: value for key, value in each.items() if key != "coverage"} for each in found]
 

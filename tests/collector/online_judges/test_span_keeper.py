@@ -12,7 +12,6 @@ import pytest
 
 from collector.calls.pipeline import Pipeline
 from collector.config.settings.judges import JudgesSettings
-from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.decode.span import Span
 from collector.offline.judge.session_material import material_of
@@ -105,7 +104,7 @@ def test_transcripts_of_kept_spans_are_those_of_recordings(file: Path) -> None:
     packed = [packer.pack(span) for request in requests for span in request]
     revived = [reviver.span(each) for each in packed if each is not None]
     assert len(revived) == sum(map(len, requests))
-    found = list(material_of(file, (), Settings(), Progress([file])))
+    found = list(material_of(file, (), Progress([file])))
     groups = {(each.namespace, each.session): each.judged for each in found}
     shares = span_shares(groups, revived)
     for each in found:

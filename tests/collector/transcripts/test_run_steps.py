@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from collector.config.settings.settings import Settings
 from collector.offline.judge.session_material import material_of
 from collector.offline.progress_bar import Progress
 
@@ -26,7 +25,7 @@ def steps(tmp_path: Path, **run: Any) -> list[tuple[str, str]]:
     """(role or tool, text or result) of each step of a run."""
     file = tmp_path / "run.json"
     file.write_text(json.dumps({"run": "r", "agent": "a", **run}))
-    [found] = material_of(file, (), Settings(), Progress([file]))
+    [found] = material_of(file, (), Progress([file]))
     return [
         (step.name, (step.result or "") if step.is_call else step.text) for step in found.steps
     ]

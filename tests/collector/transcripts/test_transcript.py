@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.config.settings.settings import Settings
 from collector.decode.json import otlp_json
 from collector.offline.judge.session_material import SessionMaterial, material_of
 from collector.offline.progress_bar import Progress
@@ -42,7 +41,7 @@ STEPS = st.lists(
 
 
 def sessions(file: Path) -> list[SessionMaterial]:
-    return list(material_of(file, (), Settings(), Progress([file])))
+    return list(material_of(file, (), Progress([file])))
 
 
 @given(STEPS, st.integers(0, 600))
