@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from collector.config.settings.telemetry import TelemetrySettings
 from collector.metrics.families import TABLE
-from collector.metrics.otlp_client import exporter_arguments, prepare, resource
+from collector.metrics.otlp_client import exporter_arguments, resource
 from collector.metrics.service import SLICE_CHARACTERS, Families
+from collector.net.otlp_exporter import require_exporter
 from collector.net.threads import in_thread
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
@@ -56,7 +57,7 @@ class OtlpPush:
         redaction: Redaction,
         clock: Callable[[], int],
     ) -> None:
-        prepare()
+        require_exporter("telemetry.otlp_endpoint")
         self._sender = _Sender(settings.otlp_endpoint, redaction, clock())
         self._families = families
         self._interval_seconds = settings.interval_seconds

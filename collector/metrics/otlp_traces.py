@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collector.config.settings.telemetry import TelemetrySettings
-from collector.metrics.otlp_client import prepare
+from collector.net.otlp_exporter import require_exporter
 from collector.net.threads import in_thread
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import OwnSpan, Tracer
@@ -35,7 +35,7 @@ class OtlpTraces:
     """
 
     def __init__(self, settings: TelemetrySettings, clock: Callable[[], int]) -> None:
-        prepare()
+        require_exporter("telemetry.otlp_endpoint")
         self._endpoint = settings.otlp_endpoint
         self._spans: SdkSpans | None = None
         self._failing = False

@@ -1,15 +1,13 @@
 """Verdicts and scores as OTLP log events `gen_ai.evaluation.result`, on the judged span.
 
 Sent by opentelemetry-exporter-otlp, so that whatever it knows (`OTEL_EXPORTER_OTLP_*` for headers,
-certificates, compression) works here too. It costs memory and time to import: it is imported where
-an endpoint is set, and nowhere else.
+certificates, compression) works here too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.settings.http_client import HttpClientSettings
-from collector.net.http_client import proxy_of, tls_context, without_user
+from collector.net.http_client import tls_context, without_user
+from collector.net.otlp_exporter import require_exporter, session_for
 from collector.net.threads import in_thread
 from collector.net.watched_files import UnusableFileError, WatchedFiles
 from collector.sinks.alert.alert import clock_time
@@ -195,16 +194,7 @@ class OtlpLogs:
     def __init__(
         self, endpoint: str, timeout_seconds: float, client: HttpClientSettings | None = None
     ) -> None:
-        try:
-            import opentelemetry.exporter.otlp.proto.http._log_exporter  # noqa: F401
-        except ImportError:
-            raise OSError(
-                "alerts.otlp_endpoint needs opentelemetry-exporter-otlp: pip install 'offrails[otlp]'"
-            ) from None
-        # What fails is counted here and shown in the metrics: our log is ours.
-        logger = logging.getLogger("opentelemetry.exporter")
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
+        require_exporter("alerts.otlp_endpoint")
         self._url, self._authorization = without_user(endpoint.rstrip("/") + "/v1/logs")
         self._timeout_seconds = timeout_seconds
         self._patience_seconds = timeout_seconds + GRACE_SECONDS
@@ -255,7 +245,6 @@ class OtlpLogs:
         return self._exporter.export(_records(messages)).name == "SUCCESS"
 
     def _make(self) -> OTLPLogExporter:
-        import requests
         from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 
         given = self._settings
@@ -263,11 +252,6 @@ class OtlpLogs:
             tls_context(given.ca_file, given.client_cert_file, given.client_key_file, SETTING)
         authorization = authorization_of(given, SETTING) or self._authorization
         headers = {"authorization": authorization} if authorization else {}
-        session = requests.Session()
-        session.trust_env = False  # proxies are found as for every other sink
-        proxy = proxy_of(self._url, given.proxy)
-        if proxy is not None:
-            session.proxies = {"http": proxy, "https": proxy}
         return OTLPLogExporter(
             endpoint=self._url,
             certificate_file=_text(given.ca_file),
@@ -275,7 +259,7 @@ class OtlpLogs:
             client_key_file=_text(given.client_key_file),
             headers={**headers, **given.plain_headers} or None,
             timeout=self._timeout_seconds,
-            session=session,
+            session=session_for(self._url, given.proxy),
         )
 
 
