@@ -7,13 +7,21 @@ import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
-from offrails_guard.decision import NO_SESSION, NO_SPEC, Decision, Outcome, Policies, Policy
+from offrails_guard.decision import (
+    NO_SESSION,
+    NO_SPEC,
+    NOTHING,
+    Decision,
+    Outcome,
+    Policies,
+    Policy,
+    UnreadableDecisionError,
+)
 from offrails_guard.forks import renew_after_fork
 from offrails_guard.question import Call, Question, QuestionContext, current_span
-from offrails_guard.transport.wire import ResultError, outcome_body
+from offrails_guard.transport.wire import Failure, ResultError, outcome_body
 from offrails_guard.wrapped_function import OnDenied, wrapped
 
 if TYPE_CHECKING:
@@ -34,8 +42,6 @@ HINTS: Final[Mapping[str, str]] = {
     NO_SESSION: ": they name neither a session nor a trace, and what came before decides; give a session"
 }
 """What people do about a kind of missing decision."""
-
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _log: Final = logging.getLogger("offrails.guard")
 
@@ -66,7 +72,7 @@ class BaseGuard(ABC):
         session: Session = "",
         agent: str = "",
         service: str = "",
-        attributes: Mapping[str, Any] = _NOTHING,
+        attributes: Mapping[str, Any] = NOTHING,
         on_unavailable: Policy = "allow",
         on_unknown: Policy = "allow",
         on_no_spec: Policy = "allow",
@@ -383,6 +389,15 @@ class BaseGuard(ABC):
             first = what not in self._reported
             self._reported.add(what)
         return first
+
+    def _without(self, problem: Exception, calls: int) -> list[Decision]:
+        """What is done with calls of which nobody has decided, because of a problem."""
+        if isinstance(problem, Failure):
+            why = str(problem)
+        else:
+            why = "unreadable" if isinstance(problem, UnreadableDecisionError) else "internal"
+        self._report(why, problem)
+        return [Decision.without_answer(why, self.policies)] * calls
 
     def _report(self, why: str, problem: Exception) -> None:
         """Logs the first decision of each kind that is missing; `counts` has the rest."""

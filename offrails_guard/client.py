@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from offrails_guard.base import BaseGuard, Session
-from offrails_guard.decision import Decision, Outcome, Policy, UnreadableDecisionError
+from offrails_guard.decision import NOTHING, Decision, Outcome, Policy
 from offrails_guard.question import Question
 from offrails_guard.transport.connection import Loop, ServiceConnection, Waiter
 from offrails_guard.transport.deadline import TURNS_MAX
@@ -34,8 +33,6 @@ __all__ = ["CLOSE_SECONDS", "DEADLINE_SECONDS", "URL", "Guard"]
 DEADLINE_SECONDS: Final = 0.05
 CLOSE_SECONDS: Final = 1.0
 """How long `close`, and the end of the process, wait for outcomes that are on their way."""
-
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Guard(BaseGuard):
@@ -76,7 +73,7 @@ class Guard(BaseGuard):
         session: Session = "",
         agent: str = "",
         service: str = "",
-        attributes: Mapping[str, Any] = _NOTHING,
+        attributes: Mapping[str, Any] = NOTHING,
         on_unavailable: Policy = "allow",
         on_unknown: Policy = "allow",
         on_no_spec: Policy = "allow",
@@ -161,13 +158,13 @@ class Guard(BaseGuard):
                 work, len(body), Waiter(asked.found.done, partial(self._give_up, asked))
             )
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            asked.settle(self._decisions(problem, asked.calls))
+            asked.settle(self._without(problem, asked.calls))
         return asked
 
     def _give_up(self, asked: _Asked) -> None:
         """The time is up, unless the answer is there."""
         if not asked.found.done():
-            decisions = self._decisions(Failure("deadline"), asked.calls)
+            decisions = self._without(Failure("deadline"), asked.calls)
             asked.give_up(decisions, made=decisions[0].allowed)
 
     def _drop(self, asked: _Asked) -> None:
@@ -184,9 +181,9 @@ class Guard(BaseGuard):
             answer = await loop.post(DECIDE, body)
             if answer.status in TOO_MUCH and any(each.arguments for each in question.calls):
                 answer = await loop.post(DECIDE, question.body(arguments=False))
-            decisions = self._placed(question, read_answer(answer, question, self._read))
+            decisions = self._placed(question, read_answer(answer, question, self.policies))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            asked.settle(self._decisions(problem, asked.calls))
+            asked.settle(self._without(problem, asked.calls))
             return
         if not asked.settle(decisions):
             for each in decisions:  # nobody else can speak of them: who asked has no ids
@@ -195,17 +192,6 @@ class Guard(BaseGuard):
         for each in decisions:
             if each.held and not each.allowed:
                 self.outcome(each.decision_id, "skipped")
-
-    def _decisions(self, problem: Exception, calls: int) -> list[Decision]:
-        if isinstance(problem, Failure):
-            why = str(problem)
-        else:
-            why = "unreadable" if isinstance(problem, UnreadableDecisionError) else "internal"
-        self._report(why, problem)
-        return [Decision.without_answer(why, self.policies)] * calls
-
-    def _read(self, answer: Any) -> Decision:
-        return Decision.read(answer, self.policies)
 
     # --- outcomes --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 __all__ = [
+    "NOTHING",
     "Decision",
     "DeniedError",
     "Outcome",
@@ -46,7 +47,8 @@ class Policies(NamedTuple):
         return settings.get(word, word) == "allow"
 
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+"""No attributes, no fields."""
 
 
 class UnreadableDecisionError(ValueError):
@@ -78,7 +80,7 @@ class Decision:
     """Id for `outcome`; "" if the monitor does not hold the call."""
     unavailable: str = ""
     """Why nobody could be asked or nothing is known, in one word: a key of `Guard.counts`."""
-    raw: Mapping[str, Any] = field(default_factory=lambda: _NOTHING, repr=False)
+    raw: Mapping[str, Any] = field(default_factory=lambda: NOTHING, repr=False)
     """The whole answer."""
 
     @classmethod

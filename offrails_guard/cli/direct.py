@@ -8,18 +8,18 @@ however long this process was kept from going on (`patience`).
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
-from offrails_guard.base import BaseGuard, Session
-from offrails_guard.decision import Decision, Outcome, Policy, UnreadableDecisionError
+from offrails_guard.base import BaseGuard
+from offrails_guard.decision import Decision, Outcome
 from offrails_guard.question import Question
 from offrails_guard.transport.patience import Patience
 from offrails_guard.transport.wire import (
+    ANSWER_BYTES_MAX,
     DECIDE,
     OUTCOME,
     TOO_MUCH,
@@ -39,30 +39,20 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectGuard"]
 
-ANSWER_BYTES_MAX: Final = 4 << 20
-
 PORTS: Final = {"http": 80, "https": 443}
 
 Done = TypeVar("Done")
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-
 
 class DirectGuard(BaseGuard):
-    """Asks a running service over a connection for each question. Arguments as those of `Guard`.
+    """Asks a running service over a connection for each question.
 
     Args:
         url: `http://HOST:PORT`, `https://...`, or `unix:/path` of a socket.
-        session: of the calls, where a check names no other.
-        agent: who makes the calls.
-        service: the agent's service.name, which specs match on.
-        attributes: more that specs match on.
-        on_unavailable: what is done with a call where nobody could be asked in time.
-        on_unknown: what is done with a call of which nobody knows whether it is harmful.
-        on_no_spec: what is done with a call of an agent that no spec matches.
         deadline_seconds: how long the service may take for a question, and for an outcome.
         token: of the service's `decide` listener.
         ca: file with the trusted authorities, PEM; the system's where it is not given.
+        named: what every guard takes; see `BaseGuard`.
 
     Raises:
         ValueError: the URL or an attribute cannot be used.
@@ -73,26 +63,12 @@ class DirectGuard(BaseGuard):
         self,
         url: str = URL,
         *,
-        session: Session = "",
-        agent: str = "",
-        service: str = "",
-        attributes: Mapping[str, Any] = _NOTHING,
-        on_unavailable: Policy = "allow",
-        on_unknown: Policy = "allow",
-        on_no_spec: Policy = "allow",
         deadline_seconds: float,
         token: str | None = None,
         ca: str | None = None,
+        **named: Any,
     ) -> None:
-        super().__init__(
-            session=session,
-            agent=agent,
-            service=service,
-            attributes=attributes,
-            on_unavailable=on_unavailable,
-            on_unknown=on_unknown,
-            on_no_spec=on_no_spec,
-        )
+        super().__init__(**named)
         self.deadline_seconds: Final = deadline_seconds
         self._address = ServiceAddress.of(url)
         self._headers = headers_of(self._address, token)
@@ -119,7 +95,11 @@ class DirectGuard(BaseGuard):
             answer = self._post(DECIDE, question.body(), patience)
             if answer.status in TOO_MUCH and any(each.arguments for each in question.calls):
                 answer = self._post(DECIDE, question.body(arguments=False), patience)
-            found = self._placed(question, read_answer(answer, question, self._read))
+            found = self._placed(question, read_answer(answer, question, self.policies))
+        except TimeoutError:
+            found = self._without(Failure("deadline"), len(question.calls))
+        except OSError:
+            found = self._without(Failure("connection"), len(question.calls))
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
             found = self._without(problem, len(question.calls))
         self._count(question, found)
@@ -127,21 +107,6 @@ class DirectGuard(BaseGuard):
 
     async def _adecide(self, question: Question) -> list[Decision]:
         return self._decide(question)  # nothing else runs in such a process
-
-    def _read(self, answer: Any) -> Decision:
-        return Decision.read(answer, self.policies)
-
-    def _without(self, problem: Exception, calls: int) -> list[Decision]:
-        if isinstance(problem, Failure):
-            why = str(problem)
-        elif isinstance(problem, TimeoutError):
-            why = "deadline"
-        elif isinstance(problem, OSError):
-            why = "connection"
-        else:
-            why = "unreadable" if isinstance(problem, UnreadableDecisionError) else "internal"
-        self._report(why, problem)
-        return [Decision.without_answer(why, self.policies)] * calls
 
     def _post(self, path: str, body: bytes, patience: Patience) -> ServiceResponse:
         base = urlsplit(self._address.base)
@@ -233,7 +198,7 @@ def _open(family: int, place: Any, patience: Patience) -> socket.socket:
     try:
         found.setblocking(False)
         if family == socket.AF_UNIX:
-            _connect_here(found, place, patience)
+            patience.connect(found, place)
         else:
             _connect(found, place, patience)
     except BaseException:
@@ -250,15 +215,6 @@ def _connect(to: socket.socket, place: Any, patience: Patience) -> None:
     code = to.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if code:
         raise OSError(code, "the service cannot be reached")
-
-
-def _connect_here(to: socket.socket, path: str, patience: Patience) -> None:
-    """To a socket of the file system, which refuses for a moment while too many want to."""
-    while True:
-        try:
-            return to.connect(path)
-        except BlockingIOError:
-            patience.pause()
 
 
 def _answer(line: _Line) -> ServiceResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from offrails_guard.cli.options import FAILED, VerbParser, add_guard, guard_of
 
@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from offrails_guard.base import BaseGuard
 
 __all__ = ["add", "reply_of", "run"]
-
-DEADLINE_SECONDS: Final = 5.0
-"""Time of the service; the agent itself waits for much longer."""
-
-EVENT_BYTES_MAX: Final = 64 << 20
 
 
 def add(group: Any, program: str = "offrails") -> None:
@@ -46,7 +41,7 @@ def add(group: Any, program: str = "offrails") -> None:
         help="stay, and answer for the hooks of this user over a Unix socket; the options are for events that "
         "other programs write to it",
     )
-    add_guard(hook, deadline_seconds=DEADLINE_SECONDS)
+    add_guard(hook)
     hook.set_defaults(run=run)
 
 
@@ -61,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
         return serve(options, _parse, reply_of)
     from offrails_guard.cli.direct import DirectGuard
+    from offrails_guard.cli.resident import EVENT_BYTES_MAX
 
     try:
         guard = guard_of(options, DirectGuard)

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OverHttp", "add", "run"]
 
-DEADLINE_SECONDS: Final = 5.0
-"""Silence of the service. The client waits for much longer, and proxies of many agents may start at once."""
-
-
 OverHttp = Callable[["Gate", str, str], int]
 """Serves streamable HTTP at an address, for the server at a URL, until a signal."""
 
@@ -42,7 +38,7 @@ def add(group: Any, program: str = "offrails", over_http: OverHttp | None = None
     proxy.set_defaults(run=partial(run, over_http=over_http), listen="", to="")
     if over_http is not None:
         _add_http(proxy)
-    add_guard(proxy, deadline_seconds=DEADLINE_SECONDS)
+    add_guard(proxy)
 
 
 def _add_http(proxy: argparse.ArgumentParser) -> None:

@@ -16,6 +16,9 @@ __all__ = ["FAILED", "OK", "USAGE", "VerbParser", "add_guard", "guard_of", "quit
 
 OK, FAILED, USAGE = 0, 1, 2
 
+DEADLINE_SECONDS = 5.0
+"""Time of the service. The agent itself waits for much longer, and many hooks or proxies may start at once."""
+
 Made = TypeVar("Made")
 
 
@@ -26,7 +29,7 @@ class VerbParser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
 
-def add_guard(verb: Any, *, deadline_seconds: float) -> None:
+def add_guard(verb: Any) -> None:
     """Adds the options of a guard."""
     verb.add_argument(
         "--url",
@@ -55,7 +58,7 @@ def add_guard(verb: Any, *, deadline_seconds: float) -> None:
     verb.add_argument(
         "--deadline",
         type=_seconds,
-        default=deadline_seconds,
+        default=DEADLINE_SECONDS,
         metavar="SECONDS",
         help="how long a decision is waited for (default: %(default)s)",
     )

@@ -72,7 +72,7 @@ def answer_of(arguments: list[str], read_event: Callable[[], bytes]) -> Answer |
         if not is_ours(os.path.dirname(path)):
             return None
         with socket.socket(socket.AF_UNIX) as line:
-            _connect(line, path)
+            Patience(HERE_SECONDS).connect(line, path)
             event = read_event()
             said = json.dumps([arguments, os.getcwd()]).encode()
             _send(line, FORMAT + said + b"\n" + event)
@@ -80,16 +80,6 @@ def answer_of(arguments: list[str], read_event: Callable[[], bytes]) -> Answer |
             return _read_answer(_receive(line)) or event
     except (OSError, ValueError):  # TimeoutError is one of these
         return event
-
-
-def _connect(line: socket.socket, path: str) -> None:
-    line.setblocking(False)
-    patience = Patience(HERE_SECONDS)
-    while True:
-        try:
-            return line.connect(path)
-        except BlockingIOError:  # many hooks connect at once
-            patience.pause()
 
 
 def _send(line: socket.socket, data: bytes) -> None:

@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
 from typing import Any, Final
 
 from offrails_guard.in_process.extras import missing
@@ -33,7 +32,7 @@ try:
 except ImportError as problem:
     raise missing("LocalGuard", "monitor", "local", problem) from problem
 from offrails_guard.base import BaseGuard, Session
-from offrails_guard.decision import NO_REASON, NO_SPEC, Decision, Outcome, Policy
+from offrails_guard.decision import NO_REASON, NO_SPEC, NOTHING, Decision, Outcome, Policy
 from offrails_guard.forks import hold_at_fork
 from offrails_guard.question import Call, Question, QuestionContext
 
@@ -51,8 +50,6 @@ CONFIRM_SECONDS: Final = 60.0
 """Time in which a call is confirmed, as a service's `decide.confirm_seconds`."""
 
 SECOND: Final = 1_000_000_000
-
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class LocalGuard(BaseGuard):
@@ -90,7 +87,7 @@ class LocalGuard(BaseGuard):
         session: Session = "",
         agent: str = "",
         service: str = "",
-        attributes: Mapping[str, Any] = _NOTHING,
+        attributes: Mapping[str, Any] = NOTHING,
         on_unavailable: Policy = "allow",
         on_unknown: Policy = "allow",
         on_no_spec: Policy = "allow",
@@ -167,16 +164,12 @@ class LocalGuard(BaseGuard):
             with self.lock:
                 found = self._decisions(question)
         except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
-            self._report("internal", problem)
-            found = self._without("internal", question)
+            found = self._without(problem, len(question.calls))
         self._count(question, found)
         return found
 
     async def _adecide(self, question: Question) -> list[Decision]:
         return self._decide(question)  # it takes microseconds
-
-    def _without(self, why: str, question: Question) -> list[Decision]:
-        return [Decision.without_answer(why, self.policies)] * len(question.calls)
 
     def _decisions(self, question: Question) -> list[Decision]:
         shared, asked = question.shared, question.calls

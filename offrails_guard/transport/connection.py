@@ -25,7 +25,13 @@ from offrails_guard.forks import hold_at_fork, renew_after_fork
 from offrails_guard.transport.deadline import Silence
 from offrails_guard.transport.pause import Pause
 from offrails_guard.transport.time_limit import time_limit
-from offrails_guard.transport.wire import Failure, ServiceAddress, ServiceResponse, headers_of
+from offrails_guard.transport.wire import (
+    ANSWER_BYTES_MAX,
+    Failure,
+    ServiceAddress,
+    ServiceResponse,
+    headers_of,
+)
 
 __all__ = ["Loop", "ServiceConnection", "Waiter"]
 
@@ -38,7 +44,6 @@ REQUESTS_MAX: Final = 2_048
 REQUESTS_BYTES_MAX: Final = 64 << 20
 """Bytes of their bodies."""
 
-ANSWER_BYTES_MAX: Final = 4 << 20
 
 FIRST_SECONDS: Final = 0.5
 """How long a new connection is waited for before anything is asked, so that no call pays for it."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import select
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["Patience"]
 
@@ -37,6 +41,20 @@ class Patience:
             TimeoutError: the time is up.
         """
         self._is_ready(None, to_write=False)
+
+    def connect(self, line: socket.socket, path: str) -> None:
+        """Connects to a socket of the file system, which refuses for a moment while too many want to.
+
+        Raises:
+            OSError: there is no such socket.
+            TimeoutError: the time is up.
+        """
+        line.setblocking(False)
+        while True:
+            try:
+                return line.connect(path)
+            except BlockingIOError:
+                self.pause()
 
     def _is_ready(self, file: int | None, *, to_write: bool) -> bool:
         if self.left <= 0:

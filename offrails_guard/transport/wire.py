@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from offrails_guard.decision import Decision, Outcome, UnreadableDecisionError
+from offrails_guard.decision import Decision, Outcome, Policies, UnreadableDecisionError
 from offrails_guard.lenient_json import NESTED_MAX
 from offrails_guard.question import BODY_BYTES_MAX, Question, as_json
 
 __all__ = [
+    "ANSWER_BYTES_MAX",
     "DECIDE",
     "OUTCOME",
     "TOO_MUCH",
@@ -32,6 +32,8 @@ URL: Final = "http://127.0.0.1:4320"
 
 DECIDE: Final = "/api/v1/decide"
 OUTCOME: Final = "/api/v1/outcome"
+
+ANSWER_BYTES_MAX: Final = 4 << 20
 
 TOO_MUCH: Final = (400, 413)
 """Statuses of a service that cannot read the arguments or the result, or finds them too long."""
@@ -131,14 +133,14 @@ def read_outcome(answer: ServiceResponse) -> None:
 
 
 def read_answer(
-    answer: ServiceResponse, question: Question, read: Callable[[Any], Decision]
+    answer: ServiceResponse, question: Question, policies: Policies
 ) -> list[Decision]:
     """The decisions of an answer.
 
     Args:
         answer: to the question.
         question: what was asked.
-        read: makes a decision of one object of the answer.
+        policies: for what no spec has found right or wrong.
 
     Raises:
         Failure: the service gives none.
@@ -156,7 +158,7 @@ def read_answer(
         found = [found]
     if not isinstance(found, list) or len(found) != len(question.calls):
         raise UnreadableDecisionError("not one decision for each call")
-    return [read(each) for each in found]
+    return [Decision.read(each, policies) for each in found]
 
 
 def why(status: int) -> str:
