@@ -19,7 +19,7 @@ from collector.api.access import ACCESS, Access, AccessRules
 from collector.net.asgi import Application, Receive, Scope, Send, send_json
 from collector.net.host_guard import HostGuard
 from collector.receive.bearer_tokens import Tokens
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 
 __all__ = ["AccessGuard", "ProxyHeaders"]
 

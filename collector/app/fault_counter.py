@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
 

@@ -66,7 +66,7 @@ from collector.net.watched_files import as_set
 from collector.receive.admission import Admission
 from collector.receive.export import Consume, Export, RequestLimits
 from collector.receive.memory_guard import MemoryGuard
-from collector.receive.refusals import Refusals
+from collector.receive.refusal_gaps import RefusalGaps
 from collector.restart.state_counters import StatefulParts
 from collector.sinks.alerts import Alerts, links_of
 from collector.sinks.log import LogSink
@@ -266,7 +266,7 @@ class App:
             self._tracer,
             self.forwarding,
             self.state.journal if self.state is not None else None,
-            Refusals(gaps.note, gaps.lift, self.monitor.limits.window_ns),
+            RefusalGaps(gaps.note, gaps.lift, self.monitor.limits.window_ns),
         )
         admission = build_admission(receiver, self.stats, self._memory)
         if self._memory is not None:

@@ -25,7 +25,7 @@ from collector.dialects.names.session_and_agent_keys import DOCTOR_SCOPE
 from collector.net.http_client import options, proxy_of, reason
 from collector.receive.listener.address import Address, parse_address
 from collector.receive.listener.protocol_detection import PREFACE
-from collector.receive.status import status_message
+from collector.receive.status_codes import status_message
 
 __all__ = ["ProbeTarget", "TransportCheck", "api_beside", "examine", "run", "sender"]
 

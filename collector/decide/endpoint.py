@@ -17,7 +17,7 @@ from typing import Final, Literal
 from collector.decide.service import DecideService
 from collector.net.host_guard import HostGuard
 from collector.receive.admission import Admission
-from collector.receive.http.admitted import (
+from collector.receive.http.admitted_request import (
     AdmittedExchange,
     HttpResponse,
     Service,
@@ -25,7 +25,7 @@ from collector.receive.http.admitted import (
     routed,
 )
 from collector.receive.http.connection import Exchange, HttpConnection
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 
 __all__ = ["DecideApp"]

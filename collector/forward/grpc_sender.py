@@ -21,7 +21,7 @@ from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.http_client import proxy_of, tls_context, without_user
 from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
 from collector.receive.request import Encoding, Metadata, Signal
-from collector.receive.status import ExportStatus, retry_seconds
+from collector.receive.status_codes import ExportStatus, retry_seconds
 from collector.sinks.http_client import authorization_of, files_of
 from collector.telemetry.logs import log
 

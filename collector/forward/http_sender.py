@@ -17,7 +17,7 @@ from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.http_client import reason, without_user
 from collector.net.watched_files import UnusableFileError
 from collector.receive.request import Encoding
-from collector.receive.status import ExportStatus, status_message
+from collector.receive.status_codes import ExportStatus, status_message
 from collector.sinks.http_client import KeptClient
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from collector.forward.annotation import Marks
 from collector.receive.request import Encoding, Metadata, Signal
-from collector.receive.status import ExportStatus
+from collector.receive.status_codes import ExportStatus
 
 __all__ = ["MESSAGE_BYTES", "ForwardMessage", "ForwardReply"]
 

@@ -33,7 +33,7 @@ from collector.forward.message import ForwardMessage, ForwardReply
 from collector.forward.queue import ForwardQueue
 from collector.forward.transcode import TranscodeError
 from collector.receive.request import Encoding
-from collector.receive.status import ExportStatus
+from collector.receive.status_codes import ExportStatus
 from collector.telemetry.logs import log
 
 __all__ = ["Destination", "NextHopSender"]

@@ -26,7 +26,7 @@ from collector.forward.transcode import TranscodeError
 from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.export import TAKEN, ExportResult
 from collector.receive.request import Metadata, Request, Signal
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.state.records import ConfirmationRecord
 from collector.telemetry.counters import MetricReading, Stats
 from collector.telemetry.logs import log

@@ -29,7 +29,7 @@ from typing import Final, Protocol
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.rate_limits import RateLimits, SenderLimits
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import MetricReading
 
 __all__ = ["BODY_SECONDS", "HEAD_SECONDS", "REFUSED", "Admission", "AdmissionPlace", "Client"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from collector.net.watched_files import UnusableFileError, WatchedFiles, read_file
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.logs import log
 
 __all__ = ["UNNAMED", "Tokens", "token_of"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from typing import Any, Final
 
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 
 __all__ = ["ACCEPTED", "INLINE_BYTES_MAX", "LUMP_BYTES", "inflate", "inflate_beside"]
 

@@ -32,9 +32,9 @@ from collector.decode.span import (
     UnjudgedSpansError,
 )
 from collector.receive.rate_limits import Reservation
-from collector.receive.refusals import Refusals
+from collector.receive.refusal_gaps import RefusalGaps
 from collector.receive.request import Encoding, Metadata, Request, Signal
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.receive.tenant_stamp import TenantStamp
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -203,7 +203,7 @@ class Export:
         tracer: Tracer | None = None,
         forward: Forward | None = None,
         keep: RequestJournal | None = None,
-        refusals: Refusals | None = None,
+        refusals: RefusalGaps | None = None,
         *,
         is_timed: bool = True,
     ) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 
 __all__ = ["REASONS", "RateLimit", "RateLimits", "Reservation", "SenderLimits"]
 

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol
 
 from collector import __version__
 from collector.receive.export import Export
-from collector.receive.status import GRPC_NAMES, Code, ExportStatus, Refusal
+from collector.receive.status_codes import GRPC_NAMES, Code, ExportStatus, Refusal
 from collector.restart.snapshot_content import SnapshotContent
 from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.backlog import Backlog

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.receive.request import Request
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.state.group_commit import GroupCommit
 from collector.state.lock import Lock
 from collector.state.records import (

@@ -33,7 +33,7 @@ from collector.receive.listener.connections import (
     ConnectionBounds,
     Connections,
 )
-from collector.receive.status import ExportStatus, Refusal, status_bytes
+from collector.receive.status_codes import ExportStatus, Refusal, status_bytes
 from collector.state.records import (
     DeliveryRecord,
     KnownSessionsRecord,

@@ -16,7 +16,7 @@ from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.listener.listener import Listener
 from collector.receive.memory_guard import MemoryGuard
-from collector.receive.status import Refusal
+from collector.receive.status_codes import Refusal
 from collector.telemetry.counters import Stats
 
 __all__ = ["build_decide", "decided_calls"]

@@ -21,14 +21,14 @@ from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_
 from collector.receive.export import Export, Metadata, Signal, proto_answer
 from collector.receive.grpc.hpack import Header, literal
 from collector.receive.grpc.http2 import Http2
-from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.keepalive import Keepalive
 from collector.receive.grpc.streams import FixedAnswer, GrpcStream
 from collector.receive.listener.connection_turns import Turns
 from collector.receive.listener.connections import ConnectionBounds, Connections, Data, part
 from collector.receive.listener.listener import Listener
 from collector.receive.listener.tls import Certificates
 from collector.receive.rate_limits import Reservation
-from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_bytes
+from collector.receive.status_codes import GRPC_NAMES, ExportStatus, Refusal, status_bytes
 
 __all__ = ["GrpcReceiver"]
 

@@ -53,12 +53,12 @@ from collector.receive.grpc.builtin_server import (
     WATCHERS_MAX,
 )
 from collector.receive.grpc.http2 import STREAMS_MAX
-from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.keepalive import Keepalive
 from collector.receive.listener.address import Address, AddressInUse, bind, parse_address
 from collector.receive.listener.connections import ConnectionBounds
 from collector.receive.listener.tls import Certificates
 from collector.receive.rate_limits import Reservation
-from collector.receive.status import GRPC_NAMES, ExportStatus, Refusal, status_bytes
+from collector.receive.status_codes import GRPC_NAMES, ExportStatus, Refusal, status_bytes
 
 __all__ = ["GrpcioReceiver", "coding_of"]
 

@@ -6,7 +6,7 @@ pushed, our header blocks are literals, and only an answer that is larger than i
 
 This module reads frames. What stands alone has a module of its own: `frames` (bytes of a frame),
 `header_blocks` over `hpack` and `header_fields` (headers), `reading` (turns), `streams` (answers, windows),
-`closed_streams`, `frame_budget` (floods), `lifetime` (pings, age, GOAWAY).
+`closed_streams`, `frame_budget` (floods), `keepalive` (pings), `lifetime` (age, GOAWAY).
 
 Invariants:
 
@@ -80,7 +80,7 @@ from collector.receive.grpc.frames import (
 from collector.receive.grpc.header_blocks import HeaderBlocks
 from collector.receive.grpc.header_fields import Section
 from collector.receive.grpc.hpack import Header, HpackError, TooLarge
-from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.keepalive import Keepalive
 from collector.receive.grpc.reading import ReadingConnection
 from collector.receive.grpc.streams import (
     STREAM_WINDOW,
@@ -305,7 +305,7 @@ class Http2(ReadingConnection):
 
     def _charge(self, cost: int) -> None:
         """Takes from what the client may ask of us for nothing."""
-        if not self._budget.spend(cost, self.life.read_at):
+        if not self._budget.spend(cost, self.pings.read_at):
             raise ConnectionFault(ENHANCE_YOUR_CALM, "too many frames that ask for nothing")
 
     def _is_idle(self, number: int) -> bool:
@@ -510,11 +510,11 @@ class Http2(ReadingConnection):
 
     def _take_ping(self, flags: int, payload: bytes) -> None:
         if flags & ACK:
-            self.life.ping_answered()
+            self.pings.answered()
             if payload == FAREWELL and self.life.leaving_since is not None:
                 self._part_with()
             self._schedule()
-        elif self.life.takes_ping():
+        elif self.pings.takes():
             self.write_control(frame(PING, ACK, 0, payload))
         else:
             raise ConnectionFault(ENHANCE_YOUR_CALM, "too_many_pings")
@@ -559,7 +559,7 @@ class Http2(ReadingConnection):
         """A stream is over."""
         if self.streams:
             return
-        self.life.quiet_since = self.life.read_at
+        self.life.quiet_since = self.pings.read_at
         if self.life.is_parted:
             self._hang_up()
         elif self.life.has_idle_limit:
@@ -572,6 +572,7 @@ class Http2(ReadingConnection):
         if self.is_discarding:
             return
         due = self.life.due_at(is_unused=not self._last, is_quiet=not self.streams)
+        due = min(due, self.pings.due_at())
         for stream in self.streams.values():
             due = min(due, stream.deadline)
         self.deadline = due
@@ -587,8 +588,8 @@ class Http2(ReadingConnection):
             stream.deadline = NEVER
             gone |= bool(stream.waiting)
             stream.late()
-        gone |= life.is_unanswered(now)
-        if life.wants_ping(now):
+        gone |= self.pings.is_unanswered(now)
+        if self.pings.sends(now):
             self.write_control(frame(PING, 0, 0, b"offrails"))
         if life.leaving_since is not None:
             gone |= life.is_grace_over(now)

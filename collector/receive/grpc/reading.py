@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.keepalive import Keepalive
 from collector.receive.grpc.streams import StreamConnection
 from collector.receive.listener.connection_turns import Turns
 from collector.receive.listener.connections import COPIED_BYTES, Connections, Data, part
@@ -85,7 +85,7 @@ class ReadingConnection(StreamConnection):
 
     def _receive(self, data: Data) -> None:
         """Takes what has come, unless it is not its turn."""
-        self.life.read_at = self.now()
+        self.pings.read_at = self.now()
         if self.rest:
             data = b"".join((self.rest, data))
         if self._is_waiting:  # it was under way when we stopped reading

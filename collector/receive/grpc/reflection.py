@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
 from collector.decode.protobuf.message_classes import BYTES, INT32, STRING, build
-from collector.receive.status import ExportStatus
+from collector.receive.status_codes import ExportStatus
 
 __all__ = ["METHODS", "answer"]
 

@@ -33,7 +33,8 @@ from collector.receive.grpc.frames import (
     frame,
     number_of,
 )
-from collector.receive.grpc.lifetime import Keepalive, Lifetime
+from collector.receive.grpc.keepalive import Keepalive, Pings
+from collector.receive.grpc.lifetime import Lifetime
 from collector.receive.listener.connections import NEVER, ConnectionBase, Connections, Data
 
 __all__ = ["STREAM_WINDOW", "USUAL_WINDOW", "FixedAnswer", "GrpcStream", "StreamConnection"]
@@ -195,6 +196,7 @@ class StreamConnection(ConnectionBase):
         """True if nothing that arrives is looked at any more, and nothing is written."""
         self.now = asyncio.get_running_loop().time
         self.deadline = NEVER
+        self.pings = Pings(keepalive, self.now())
         self.life = Lifetime(keepalive, self.now(), connections.bounds.head)
         self.streams: dict[int, GrpcStream] = {}
         """Open streams by number."""
@@ -223,7 +225,7 @@ class StreamConnection(ConnectionBase):
     def write(self, data: bytes) -> None:
         """Writes some of an answer."""
         if not self.is_discarding and data:
-            self.life.ping_strikes = -1
+            self.pings.strikes = -1
             self.transport.write(data)
 
     def write_control(self, data: bytes) -> None:

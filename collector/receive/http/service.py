@@ -29,7 +29,7 @@ from collector.receive.export import (
     Signal,
     proto_answer,
 )
-from collector.receive.http.admitted import (
+from collector.receive.http.admitted_request import (
     AdmittedExchange,
     HttpResponse,
     Service,
@@ -39,7 +39,7 @@ from collector.receive.http.admitted import (
 from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
 from collector.receive.rate_limits import Reservation
-from collector.receive.status import ExportStatus, Refusal, status_bytes
+from collector.receive.status_codes import ExportStatus, Refusal, status_bytes
 
 __all__ = ["HttpApp"]
 

@@ -20,7 +20,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Span, UnjudgedSpansError
 from collector.dialects.read import read
 from collector.receive.export import Export
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, Verdict
 from monitor.spec.read import load_spec

@@ -22,7 +22,7 @@ from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.listener.listener import Listener
 from collector.receive.rate_limits import RateLimit, RateLimits
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor

@@ -20,7 +20,7 @@ from collector.config.settings.forward import NextHopSettings
 from collector.forward.grpc_sender import GrpcForwarder
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.watched_files import UnusableFileError, WatchedFiles
-from collector.receive.status import ExportStatus
+from collector.receive.status_codes import ExportStatus
 from tests.collector.event_loop import run
 from tests.collector.forward.hops import GrpcHop, HttpHop, Status
 from tests.end_to_end.certificates import authority, have_openssl, issue

@@ -16,7 +16,7 @@ from collector.config.settings.forward import NextHopSettings
 from collector.forward.http_sender import HttpForwarder, retry_after
 from collector.forward.message import ForwardMessage, ForwardReply
 from collector.net.watched_files import UnusableFileError
-from collector.receive.status import ExportStatus, Refusal, status_bytes
+from collector.receive.status_codes import ExportStatus, Refusal, status_bytes
 from tests.collector.event_loop import run
 from tests.collector.forward.hops import OK, GotHttp, HttpHop, answer
 

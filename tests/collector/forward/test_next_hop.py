@@ -22,7 +22,7 @@ from collector.forward.next_hop import (
 )
 from collector.forward.queue import ForwardQueue
 from collector.receive.export import Encoding
-from collector.receive.status import ExportStatus
+from collector.receive.status_codes import ExportStatus
 from collector.telemetry.logs import captured
 from tests.collector.forward.virtual_time import run_virtual
 

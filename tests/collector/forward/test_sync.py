@@ -19,7 +19,7 @@ from collector.app.service import App
 from collector.config.settings.forward import NextHopSettings
 from collector.forward.message import ForwardReply
 from collector.forward.next_hop import SYNC_MAX
-from collector.receive.status import ExportStatus, Refusal, retry_seconds, status_bytes
+from collector.receive.status_codes import ExportStatus, Refusal, retry_seconds, status_bytes
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body, http
 from tests.collector.event_loop import run, until

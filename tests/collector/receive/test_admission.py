@@ -16,7 +16,7 @@ from collector.net import watched_files
 from collector.net.watched_files import WatchedFiles
 from collector.receive.admission import Admission, Client
 from collector.receive.bearer_tokens import UNNAMED, Tokens
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.receive.tenant_stamp import SENDER_KEY, TenantStamp
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import proto_body

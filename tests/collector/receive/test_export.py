@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from collector.decode.span import Span
 from collector.receive.export import Export, ExportResult, RequestLimits, proto_answer
-from collector.receive.status import (
+from collector.receive.status_codes import (
     GRPC_NAMES,
     ExportStatus,
     Refusal,

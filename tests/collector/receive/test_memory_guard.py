@@ -15,7 +15,7 @@ from collector.receive.memory_guard import (
     MemoryGuard,
     resident_bytes,
 )
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 
 MIB = 1 << 20
 LIMIT = 100 * MIB

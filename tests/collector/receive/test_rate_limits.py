@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from collector.receive.admission import Admission
 from collector.receive.content_coding import LUMP_BYTES, inflate, inflate_beside
 from collector.receive.rate_limits import BURST_SECONDS, RateLimit, RateLimits, Reservation
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 
 PACK: dict[str, Callable[[bytes], bytes]] = {

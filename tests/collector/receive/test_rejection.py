@@ -15,7 +15,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import ATTRIBUTES_MAX, KEY_MAX, NAME_MAX, Span
 from collector.dialects.names.name_bound import NAME_MAX as TOOL_MAX
 from collector.receive.export import Encoding, Export, ExportResult
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 

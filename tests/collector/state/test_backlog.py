@@ -13,7 +13,7 @@ import pytest
 
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive import export
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.restart import recovery
 from collector.state.segment import HEAD_BYTES, number_of, numbered, offset_of
 from collector.telemetry.logs import captured

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from collector.receive.request import Request
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.state.journal import Journal, JournalRules
 from collector.state.journal_reader import ATTEMPTS_MAX, JournalReader
 from collector.state.lock import Lock, LockedError

@@ -25,10 +25,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.grpc.grpcio_server import coding_of
-from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.keepalive import Keepalive
 from collector.receive.listener.tls import Certificates
 from collector.receive.rate_limits import RateLimit, RateLimits
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from tests.collector.receive.grpc.servers import (
     HEALTH,
     KINDS,

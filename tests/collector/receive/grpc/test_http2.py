@@ -15,7 +15,7 @@ from collector.receive.admission import Admission
 from collector.receive.export import Export
 from collector.receive.grpc.builtin_server import GrpcReceiver
 from collector.receive.grpc.hpack import Decoder, literal
-from collector.receive.grpc.lifetime import Keepalive
+from collector.receive.grpc.keepalive import Keepalive
 from collector.receive.listener.connections import ConnectionBounds
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured

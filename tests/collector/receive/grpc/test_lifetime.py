@@ -5,21 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.grpc.lifetime import (
-    FAREWELL_SECONDS,
-    PING_STRIKES_MAX,
-    Keepalive,
-    Lifetime,
-)
+from collector.receive.grpc.keepalive import Keepalive, Pings
+from collector.receive.grpc.lifetime import FAREWELL_SECONDS, Lifetime
 from collector.receive.listener.connections import NEVER
 
 HEAD_SECONDS = 10.0
 SECONDS = st.none() | st.integers(1, 100).map(float)
 
 
-def _is_due(life: Lifetime, now: float, *, is_unused: bool, is_quiet: bool) -> bool:
+def _is_due(
+    life: Lifetime, pings: Pings, now: float, *, is_unused: bool, is_quiet: bool
+) -> bool:
     """Whether an action is due; a ping of ours counts as one."""
-    if life.is_unanswered(now) or life.wants_ping(now):
+    if pings.is_unanswered(now) or pings.sends(now):
         return True
     if life.leaving_since is None:
         return life.is_over(now, is_unused=is_unused, is_quiet=is_quiet)
@@ -46,37 +44,19 @@ def test_due_at_is_exact(
 ) -> None:
     """Nothing is due before `due_at`, and something is due at it."""
     life = Lifetime(Keepalive(*limits), 0.0, HEAD_SECONDS)
-    life.read_at = life.quiet_since = float(read_at)
+    pings = Pings(Keepalive(*limits), 0.0)
+    pings.read_at = life.quiet_since = float(read_at)
     if is_asked:
-        life.wants_ping(1_000.0)
-        life.read_at = 1_000.0
+        pings.sends(1_000.0)
+        pings.read_at = 1_000.0
     life.leaving_since = None if leaving_since is None else float(leaving_since)
     life.is_parted = is_parted
-    due = life.due_at(is_unused=is_unused, is_quiet=is_quiet)
+    due = min(life.due_at(is_unused=is_unused, is_quiet=is_quiet), pings.due_at())
 
     before = due - 0.5 if due < NEVER else 1e6
-    assert not _is_due(life, before, is_unused=is_unused, is_quiet=is_quiet)
+    assert not _is_due(life, pings, before, is_unused=is_unused, is_quiet=is_quiet)
     if due < NEVER:
-        assert _is_due(life, due, is_unused=is_unused, is_quiet=is_quiet)
-
-
-def test_pings_that_come_too_soon() -> None:
-    """Two strikes are forgiven, and all of them once we have answered something."""
-    life = Lifetime(Keepalive(), 0.0, HEAD_SECONDS)
-    for _ in range(3):
-        assert all(life.takes_ping() for _ in range(1 + PING_STRIKES_MAX))
-        life.ping_strikes = -1  # an answer was written
-    assert all(life.takes_ping() for _ in range(1 + PING_STRIKES_MAX))
-    assert not life.takes_ping()
-
-
-def test_a_slow_client_may_ping_for_ever() -> None:
-    """Pings as far apart as they may be are no strikes."""
-    life = Lifetime(Keepalive(ping_interval_min=5), 0.0, HEAD_SECONDS)
-    for number in range(10):
-        life.read_at = 5.0 * number
-        assert life.takes_ping()
-    assert life.ping_strikes == 0
+        assert _is_due(life, pings, due, is_unused=is_unused, is_quiet=is_quiet)
 
 
 def test_a_client_that_does_not_answer_the_farewell_is_taken_to_know() -> None:

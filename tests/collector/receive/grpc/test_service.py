@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from collector.receive.listener.address import AddressInUse
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from tests.collector.receive.grpc.servers import (
     HEALTH,
     KINDS,

@@ -32,7 +32,7 @@ from collector.decode.span import Span
 from collector.receive.export import Export
 from collector.receive.http.service import HttpApp
 from collector.receive.listener.listener import Listener
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from tests.conformance.bodies import varint
 

@@ -24,7 +24,7 @@ from collector.receive.admission import Admission, AdmissionPlace
 from collector.receive.http.connection import Exchange, HttpConnection
 from collector.receive.http.responses import head_of
 from collector.receive.listener.connections import Connections
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 
 __all__ = ["AdmittedExchange", "HttpResponse", "Service", "refusal_headers", "routed"]

@@ -12,8 +12,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from collector.decode.span import SERVICES_MAX, Rejects, Resource
 from collector.receive.export import Export
-from collector.receive.refusals import AWAITED_MAX, Refusals
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.refusal_gaps import AWAITED_MAX, RefusalGaps
+from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
@@ -28,7 +28,7 @@ class Noted:
 
     def __init__(self) -> None:
         self._ledger = Ledger(0)
-        self.refusals = Refusals(self._ledger.note, self._ledger.lift, 10 * SECOND)
+        self.refusals = RefusalGaps(self._ledger.note, self._ledger.lift, 10 * SECOND)
 
     @property
     def gaps(self) -> list[Gap]:

@@ -95,7 +95,7 @@ class Refusal(Exception):  # noqa: N818 - an outcome, not an error of ours
         self.message = message
         self.retry_seconds = retry_seconds
         self.noted = False
-        """True once it is known that the calls of its request may be missing (`collector.receive.refusals`)."""
+        """True once it is known that the calls of its request may be missing (`collector.receive.refusal_gaps`)."""
 
 
 # google.rpc.Status and its details, whose official classes live in packages we do not need.

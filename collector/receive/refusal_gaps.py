@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from collector.dialects.names.name_bound import bounded
-from collector.receive.status import ExportStatus, Refusal
+from collector.receive.status_codes import ExportStatus, Refusal
 from monitor.visibility.cause import Cause
 from monitor.visibility.gap import Gap
 
-__all__ = ["AWAITED_MAX", "Refusals"]
+__all__ = ["AWAITED_MAX", "RefusalGaps"]
 
 AWAITED_MAX: Final = 1_024
 """Gaps whose requests may still come; the gap of the oldest stays."""
@@ -39,7 +39,7 @@ LOSING: Final = frozenset(
 """Outcomes of requests that a sound sender sends and that are not taken."""
 
 
-class Refusals:
+class RefusalGaps:
     """The gaps of refused requests.
 
     Args:
