@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import yaml
 
@@ -20,7 +20,7 @@ from judges.judgement_record import JudgementRecord
 __all__ = ["CANARY_KINDS", "Canary", "CanaryKind", "canaries_of"]
 
 CanaryKind = Literal["good", "bad", "good_injected", "bad_injected"]
-CANARY_KINDS: Final[tuple[CanaryKind, ...]] = ("good", "bad", "good_injected", "bad_injected")
+CANARY_KINDS: Final[tuple[CanaryKind, ...]] = get_args(CanaryKind)
 """Kinds of canaries, in the order in which they are asked."""
 
 GOOD_MIN: Final = 2

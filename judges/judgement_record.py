@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from judges.answer import CitedFinding
 
@@ -28,16 +28,7 @@ Outcome = Literal[
     "partial",
     "scored",
 ]
-OUTCOMES: Final[tuple[Outcome, ...]] = (
-    "over_budget",
-    "failed",
-    "refused",
-    "truncated",
-    "unparsable",
-    "not_applicable",
-    "partial",
-    "scored",
-)
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 """The first that applies."""
 
 FINE: Final = frozenset({"scored", "partial", "not_applicable"})

@@ -11,7 +11,7 @@ from typing import Any
 
 from monitor.spec.suggestions import closest
 
-__all__ = ["CommandParser", "add_specs", "add_token_file", "to_path"]
+__all__ = ["CommandParser", "add_specs", "add_token_file", "to_path", "to_whole"]
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -61,6 +61,17 @@ def to_path(text: str) -> Path:
     if not text.strip():
         raise argparse.ArgumentTypeError("expected a path, found an empty text")
     return Path(text)
+
+
+def to_whole(text: str) -> int:
+    """Converts an argument to a whole number from 1.
+
+    Raises:
+        argparse.ArgumentTypeError: the text is none.
+    """
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**53:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)
 
 
 def add_specs(verb: Any) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from collector.cli.arguments import to_path
+from collector.cli.arguments import to_path, to_whole
 from harness.tasks.read import BenchTask, TaskError
 
 if TYPE_CHECKING:
@@ -34,10 +34,13 @@ def add_rubrics(verb: argparse.ArgumentParser) -> None:
     )
 
 
-def add_judges(
-    verb: argparse.ArgumentParser, url: Callable[[str], str], positive: Callable[[str], int]
-) -> None:
-    """Adds the options that say who judges."""
+def add_judges(verb: argparse.ArgumentParser, url: Callable[[str], str]) -> None:
+    """Adds the options that say who judges.
+
+    Args:
+        verb: that gets them.
+        url: reads a URL.
+    """
     verb.add_argument(
         "--judge-model",
         metavar="NAME",
@@ -54,7 +57,7 @@ def add_judges(
     )
     verb.add_argument(
         "--judge-budget-tokens",
-        type=positive,
+        type=to_whole,
         metavar="N",
         help="tokens that judges may use in all",
     )

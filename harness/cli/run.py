@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from collector.cli.arguments import to_path
+from collector.cli.arguments import to_path, to_whole
 from collector.cli.inputs import writing
 from harness.cli.judge_options import add_judges, opened_judges
 
@@ -66,7 +66,7 @@ def add(group: Any) -> None:
         default="fail",
         help="what is done where no result is kept",
     )
-    verb.add_argument("--max-steps", type=_positive, metavar="N", help="turns of a rollout")
+    verb.add_argument("--max-steps", type=to_whole, metavar="N", help="turns of a rollout")
     verb.add_argument("--timeout", type=_seconds, metavar="S", help="seconds of a rollout")
     verb.add_argument("--call-timeout", type=_seconds, metavar="S", help="seconds of a call")
     verb.add_argument(
@@ -79,18 +79,12 @@ def add(group: Any) -> None:
         metavar="FILE",
         help="{MODEL: {input: PRICE, output: PRICE}}, for a million tokens",
     )
-    add_judges(verb, _url, _positive)
-    verb.add_argument("--n", type=_positive, default=1, metavar="N", help="seeds a task")
+    add_judges(verb, _url)
+    verb.add_argument("--n", type=to_whole, default=1, metavar="N", help="seeds a task")
     verb.add_argument("--seed", type=int, default=0, metavar="S", help="first seed")
-    verb.add_argument("--jobs", type=_positive, default=1, metavar="J")
+    verb.add_argument("--jobs", type=to_whole, default=1, metavar="J")
     verb.add_argument("--out", type=to_path, required=True, metavar="DIR")
     verb.set_defaults(run=run)
-
-
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from harness.tasks.json_lines import documents
+
 __all__ = ["BFCLError", "BFCLTask", "arguments_of", "read_functions", "read_tasks"]
 
 _TYPES: Final = {"dict": "object", "float": "number", "tuple": "array", "list": "array"}
@@ -165,23 +167,10 @@ def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lines(file: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BFCLError(f"{file}: {getattr(problem, 'strerror', None) or problem}") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield _object(line, f"{file}:{number}"), f"{file}:{number}"
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as problem:
-        raise BFCLError(f"{where}: {problem}") from None
-    if not isinstance(found, dict):
-        raise BFCLError(f"{where}: expected an object")
-    return found
+    for where, found in documents(file, BFCLError):
+        if not isinstance(found, dict):
+            raise BFCLError(f"{where}: expected an object")
+        yield found, where
 
 
 def _key(line: dict[str, Any], where: str, key: str, kind: type, default: Any = None) -> Any:

@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from harness.bench.results import ResultsError, calls_of_run, read_rollouts
+from harness.tasks.json_lines import documents
 
 __all__ = ["ExchangedLines", "export_prefixguard", "import_prefixguard"]
 
@@ -84,23 +85,12 @@ def import_prefixguard(files: Sequence[Path], folder: Path) -> ExchangedLines:
         ResultsError: a line is none.
         OSError: a file cannot be written.
     """
-    runs = [_run(line, where) for file in files for where, line in _lines(file)]
+    runs = [
+        _run(line, where) for file in files for where, line in documents(file, ResultsError)
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "runs.jsonl", [run for run, _ in runs])
     return ExchangedLines(len(runs), sum(left_out for _, left_out in runs))
-
-
-def _lines(file: Path) -> Iterator[tuple[str, Any]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ResultsError(f"{file}: {getattr(problem, 'strerror', None) or problem}") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            try:
-                yield f"{file}:{number}", json.loads(line)
-            except (ValueError, RecursionError) as problem:
-                raise ResultsError(f"{file}:{number}: {problem}") from None
 
 
 def _run(line: Any, where: str) -> tuple[dict[str, Any], int]:

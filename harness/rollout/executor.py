@@ -170,9 +170,8 @@ class _Run:
         try:
             ending = self._ending()
         finally:
-            close = getattr(self.guard, "close", None)
-            if close is not None:
-                close()
+            if self.guard is not None:
+                self.guard.close()
         ended_ns = given.clock.now_ns()
         self.spans.end(ended_ns, ending.answer)
         if ending.end != "error":

@@ -1,12 +1,13 @@
-"""Files of the bench that have a JSON document a line: results of runs, and recordings of tools."""
+"""Files that have a JSON document a line: results of runs, recordings of tools, and what other benchmarks write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["read_lines", "with_keys"]
+__all__ = ["documents", "read_lines", "with_keys"]
 
 Read = TypeVar("Read")
 
@@ -21,13 +22,8 @@ def read_lines(
         read: makes what is wanted of a line, its end with it.
         error: makes what is raised where the file cannot be read, or `read` does not find what it needs.
     """
-    try:
-        # JSON has other ends of lines inside its texts: only this one ends a line of the file.
-        lines = file.read_text(encoding="utf-8").split("\n")[:-1]
-    except (OSError, UnicodeDecodeError) as problem:
-        raise error(f"{file}: {getattr(problem, 'strerror', None) or problem}") from None
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_lines(file, error)[:-1], start=1):
         try:
             found.append(read(line + "\n"))
         except (ValueError, RecursionError) as problem:
@@ -35,6 +31,29 @@ def read_lines(
         except (LookupError, TypeError, AttributeError) as problem:
             raise error(f"{file}:{number}: {problem!r}") from None
     return found
+
+
+def documents(file: Path, error: Callable[[str], Exception]) -> Iterator[tuple[str, Any]]:
+    """What each line says that is not blank, the last one too, with its place: file and line.
+
+    Args:
+        file: of JSON lines.
+        error: makes what is raised where the file cannot be read, or a line is no JSON.
+    """
+    for number, line in enumerate(_lines(file, error), start=1):
+        if line.strip():
+            try:
+                yield f"{file}:{number}", json.loads(line)
+            except (ValueError, RecursionError) as problem:
+                raise error(f"{file}:{number}: {problem}") from None
+
+
+def _lines(file: Path, error: Callable[[str], Exception]) -> list[str]:
+    try:
+        # JSON has other ends of lines inside its texts: only this one ends a line of the file.
+        return file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise error(f"{file}: {getattr(problem, 'strerror', None) or problem}") from None
 
 
 def with_keys(found: Any, *keys: str) -> dict[str, Any]:

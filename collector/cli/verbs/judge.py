@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from collector.cli.arguments import add_specs, add_token_file, to_path
+from collector.cli.arguments import add_specs, add_token_file, to_path, to_whole
 from collector.cli.inputs import (
     FAILED,
     OK,
@@ -77,7 +77,7 @@ def _add_judges(judge: Any) -> None:
         "--rubrics", type=to_path, metavar="DIR", help="rubrics that override and add judges"
     )
     judge.add_argument(
-        "--repeat", type=_whole, default=1, metavar="N", help="judge each session N times"
+        "--repeat", type=to_whole, default=1, metavar="N", help="judge each session N times"
     )
     judge.add_argument(
         "--instructions",
@@ -93,7 +93,7 @@ def _add_judges(judge: Any) -> None:
     )
     judge.add_argument(
         "--transcript-tokens",
-        type=_whole,
+        type=to_whole,
         metavar="N",
         help="longest transcript; the middle of longer ones is cut (default: 64000)",
     )
@@ -122,13 +122,13 @@ def _add_model(judge: Any) -> None:
     )
     judge.add_argument(
         "--answer-tokens",
-        type=_whole,
+        type=to_whole,
         default=4_096,
         metavar="N",
         help="longest answer (default: 4096)",
     )
     judge.add_argument(
-        "--budget-tokens", type=_whole, metavar="N", help="tokens that may be used in all"
+        "--budget-tokens", type=to_whole, metavar="N", help="tokens that may be used in all"
     )
     judge.add_argument(
         "--budget-money",
@@ -148,7 +148,7 @@ def _add_model(judge: Any) -> None:
     )
     judge.add_argument(
         "--at-once",
-        type=_whole,
+        type=to_whole,
         default=4,
         metavar="N",
         help="judgements together (default: 4)",
@@ -160,12 +160,6 @@ def _add_model(judge: Any) -> None:
         help="folder of answers (default: the user's cache)",
     )
     judge.add_argument("--no-cache", action="store_true", help="ask again, and keep nothing")
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**53:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
-    return int(text)
 
 
 def _amount(text: str) -> float:
