@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from collector.net.asgi import Scope
+from collector.net.asgi import Scope, path_of
 from monitor.spec.suggestions import closest
 
 __all__ = ["check_names", "parameters", "session_to"]
@@ -24,7 +24,7 @@ def parameters(scope: Scope) -> dict[str, str]:
 
 def session_to(action: bytes, scope: Scope) -> str | None:
     """The session of `/api/v1/sessions/{session}/{action}`, as it is asked for; None of another path."""
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = path_of(scope)
     name, slash, last = path.removeprefix(_SESSIONS).partition(b"/")
     if not path.startswith(_SESSIONS) or not name or slash + last != b"/" + action:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -23,7 +23,7 @@ from collector.api.session_query import (
 from collector.archive.record import ArchiveUnreadError
 from collector.calls.decisions.prevented_calls import PreventedCalls
 from collector.calls.inventory.inventory import Inventory
-from collector.net.asgi import Receive, Scope, Send, send_json
+from collector.net.asgi import Receive, Scope, Send, path_of, send_json
 from collector.net.health import Health
 from collector.net.long_responses import LongResponses
 from collector.telemetry.json_text import as_json
@@ -83,37 +83,29 @@ class Admin:
         self._audit = audit or ArgumentAudit(shown=False, clock=lambda: 0)
         self._health = health
         self._long = LongResponses()
-        self._fixed: dict[bytes, Callable[[Send, Access], Awaitable[None]]] = {
-            _SEEN: self._send_seen
-        }
-        """Answers that have one path."""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = path_of(scope)
         if await self._health.answer(scope, send):
             return
-        fixed = self._fixed.get(path)
-        if fixed is None and path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
+        is_seen = path == _SEEN
+        if not is_seen and path != _SESSIONS and not path.startswith(_SESSIONS + b"/"):
             await send_json(send, 404, {"error": "no such path"})
         elif scope["method"] not in ("GET", "HEAD"):
             await send_json(send, 405, {"error": "use GET"}, (b"allow", b"GET, HEAD"))
         else:
             name = path[len(_SESSIONS) :].strip(b"/")
-            known = () if fixed is not None else ("namespace", "begun") if name else _LIST
+            known = () if is_seen else ("namespace", "begun") if name else _LIST
             query, access = parameters(scope), access_of(scope)
             try:
                 check_names(query, known)
                 begun = whole_number(query["begun"], "begun") if "begun" in query else None
-                listed = (
-                    None
-                    if fixed is not None or name
-                    else _listed(query, self._redaction, access)
-                )
+                listed = None if is_seen or name else _listed(query, self._redaction, access)
             except ValueError as problem:
                 await send_json(send, 400, {"error": str(problem)})
                 return
-            if fixed is not None:
-                await fixed(send, access)
+            if is_seen:
+                await self._send_seen(send, access)
             elif listed is not None:
                 asked = scope["query_string"].decode("latin-1")
                 self._audit.read(access.who, f"sessions?{asked}" if asked else "sessions")

@@ -42,11 +42,7 @@ def ask(url: str, path: str, token_file: Path | None = None) -> dict[str, Any]:
     Raises:
         NoAnswerError: it is no such address, nobody is there, or somebody else is.
     """
-    with opened(url, path, TIMEOUT_SECONDS, token_file) as answer:
-        found = json.loads(answer.read())
-        if not isinstance(found, dict):
-            raise NoAnswerError(f"{shown_url(url)}: expected an object at {path}")
-        return found
+    return _object(url, path, token_file)
 
 
 def pages(url: str, path: str, token_file: Path | None = None) -> Iterator[dict[str, Any]]:
@@ -80,7 +76,12 @@ def post(url: str, path: str, body: object, token_file: Path | None = None) -> d
     Raises:
         NoAnswerError: as `ask` does; the message has what the service says is wrong.
     """
-    sent = json.dumps(body).encode()
+    return _object(url, path, token_file, json.dumps(body).encode())
+
+
+def _object(
+    url: str, path: str, token_file: Path | None, sent: bytes | None = None
+) -> dict[str, Any]:
     with opened(url, path, TIMEOUT_SECONDS, token_file, sent) as answer:
         found = json.loads(answer.read())
         if not isinstance(found, dict):

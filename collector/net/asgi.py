@@ -15,6 +15,8 @@ __all__ = [
     "begin_stream",
     "end_stream",
     "is_refused",
+    "path_of",
+    "reader_gone",
     "send_json",
     "send_part",
     "send_status",
@@ -27,6 +29,18 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+
+
+def path_of(scope: Scope) -> bytes:
+    """A request's path as it came, percent signs and all."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return path
+
+
+async def reader_gone(receive: Receive) -> None:
+    """Returns when the reader of a response has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def send_status(

@@ -6,7 +6,7 @@ as one that strips the path and hands on `/api/v1/about`.
 
 from __future__ import annotations
 
-from collector.net.asgi import Application, Receive, Scope, Send, send_status
+from collector.net.asgi import Application, Receive, Scope, Send, path_of, send_status
 
 __all__ = ["PathPrefix"]
 
@@ -24,7 +24,7 @@ class PathPrefix:
         self._prefix = prefix.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = path_of(scope)
         if path == self._prefix:
             # Addresses within the page are relative: they need the slash.
             there = self._prefix + b"/"

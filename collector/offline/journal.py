@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from collector.sinks.alert.alert import stamp
 from collector.sinks.recorder import line
 from collector.state.records import RecordKind, request_of
 from collector.state.segment import Damage, Record
@@ -179,7 +179,4 @@ def exported(folder: Path) -> Iterator[bytes]:
 
 
 def _time(at_ns: int) -> str | None:
-    if not at_ns:
-        return None
-    moment = datetime.fromtimestamp(at_ns / 1e9, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return stamp(at_ns) if at_ns else None

@@ -18,15 +18,14 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from collector.config.settings.record import RecordSettings
+from collector.receive.request import Encoding
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import REDACTED, Rule, hide, redacted, rules
 
 __all__ = ["RecordLimits", "Recorder", "line", "recorder_of"]
-
-Encoding = Literal["proto", "json"]
 
 SECOND_NS: Final = 1_000_000_000
 OPEN: Final = ".open"

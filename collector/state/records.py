@@ -9,9 +9,11 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+
+from collector.receive.request import Encoding
 
 __all__ = [
     "ConfirmationRecord",
@@ -30,8 +32,6 @@ __all__ = [
     "request_head",
     "request_of",
 ]
-
-Encoding = Literal["proto", "json"]
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from collector.api.access import access_of
 from collector.api.query_string import check_names, parameters
 from collector.config.spec_reload import PATH, Reloader
-from collector.net.asgi import Receive, Scope, Send, is_refused, send_json
+from collector.net.asgi import Receive, Scope, Send, is_refused, path_of, send_json
 
 __all__ = ["ReloadEndpoint"]
 
@@ -27,7 +27,7 @@ class ReloadEndpoint:
         self._reloader = reloader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = path_of(scope)
         if path != PATH:
             await self._inner(scope, receive, send)
         elif await is_refused(scope, send):

@@ -28,6 +28,7 @@ from collector.net.asgi import (
     Receive,
     Scope,
     Send,
+    path_of,
     send_json,
     send_status,
 )
@@ -133,7 +134,7 @@ class SessionView:
         if refused is not None:
             await send_json(send, 403, {"error": refused})
             return
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = path_of(scope)
         query = parameters(scope)
         first, _, rest = path.removeprefix(_API).partition(b"/")
         answer = self._answers.get(first) if path.startswith(_API) else None

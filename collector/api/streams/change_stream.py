@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator
 from itertools import islice
 
 from collector.api.access import ANYBODY, Access
-from collector.net.asgi import Receive, Send, send_stream
+from collector.net.asgi import Receive, Send, reader_gone, send_stream
 from collector.net.health import Health
 from collector.telemetry.json_text import as_json
 from collector.telemetry.redaction import Redaction
@@ -67,7 +67,7 @@ class Events:
     async def serve(self, receive: Receive, send: Send, access: Access = ANYBODY) -> None:
         """Sends events until the service stops or the reader goes."""
         self.open += 1
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(reader_gone(receive))
         try:
             await send_stream(send, b"text/event-stream", self._parts(gone, access))
         finally:
@@ -103,9 +103,3 @@ class Events:
     def _ended(self) -> int:
         """Grows when time, and no call, has brought something."""
         return sum(self._monitor.state.ended.values()) + self._monitor.state.timed_verdicts
-
-
-async def _disconnected(receive: Receive) -> None:
-    """Returns when the reader has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -8,7 +8,15 @@ from typing import Any
 from collector.api.access import Access, access_of
 from collector.api.query_string import check_names, parameters
 from collector.api.streams.verdict_feed import VerdictFeed
-from collector.net.asgi import Receive, Scope, Send, send_json, send_stream
+from collector.net.asgi import (
+    Receive,
+    Scope,
+    Send,
+    path_of,
+    reader_gone,
+    send_json,
+    send_stream,
+)
 
 __all__ = ["PATH", "VerdictStream"]
 
@@ -23,7 +31,7 @@ class VerdictStream:
         self._feed = feed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        path = path_of(scope)
         if path != PATH:
             await self._inner(scope, receive, send)
         elif scope["method"] != "GET":
@@ -43,15 +51,10 @@ class VerdictStream:
         """Streams until the service stops or the reader goes."""
         lines = self._feed.lines(access)
         stream = asyncio.create_task(send_stream(send, b"application/x-ndjson", lines))
-        gone = asyncio.create_task(_gone(receive))
+        gone = asyncio.create_task(reader_gone(receive))
         try:
             await asyncio.wait((stream, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (stream, gone):
                 task.cancel()
             await asyncio.gather(stream, gone, return_exceptions=True)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
