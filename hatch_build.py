@@ -31,9 +31,9 @@ NEEDS = ["mypy==2.4.1", "setuptools>=80"]
 TRAINING = "tests/bench/training.py"
 
 COMPILED = {
-    "collector/calls": "awaited_outcomes batch coverage duplicates model_requests pipeline question_handler requested_calls set_clocks unseen_calls",
-    "collector/calls/call": "answers argument_digests call piece same_call",
-    "collector/calls/correlation": "clock_contradictions correlation echoes in_process_mcp merge repeats session_moves",
+    "collector/calls": "awaited_outcomes batch coverage duplicate_spans model_requests pipeline question_handler requested_calls set_clocks unseen_calls",
+    "collector/calls/call": "answers argument_digests call piece retried_attempts same_call",
+    "collector/calls/correlation": "clock_contradictions correlation in_process_mcp lone_echoes merge repeated_call_ids session_moves",
     "collector/calls/decisions": "confirmation decided_calls prevented_calls",
     "collector/calls/inventory": "agent_changes inventory near_misses",
     "collector/calls/sessions": "beginnings orphans session_ids unplaced_calls",

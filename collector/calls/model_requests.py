@@ -33,7 +33,7 @@ from collector.calls.call.answers import ModelAnswer, ModelAnswers, requests_of
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.call.same_call import digest_of
-from collector.calls.duplicates import DuplicateFilter
+from collector.calls.duplicate_spans import DuplicateFilter
 from collector.calls.records import Requester
 from collector.calls.set_clocks import LatestRequests, set_back
 from collector.calls.tree.span_tree import AlikeSpans, SpanTree, WatchedRequest

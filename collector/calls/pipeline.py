@@ -37,7 +37,7 @@ from collector.calls.decisions.decided_calls import (
     QuestionCall,
 )
 from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
-from collector.calls.duplicates import DuplicateFilter
+from collector.calls.duplicate_spans import DuplicateFilter
 from collector.calls.inventory.inventory import Inventory
 from collector.calls.model_requests import Mode, ModelRequests
 from collector.calls.question_handler import DecisionResult, OutcomeResult, QuestionHandler
@@ -391,7 +391,7 @@ class Pipeline:
             "traces": self.traces.traces_bytes,
             "span_ids": self._duplicates.size(),
             "model_requests": self._requests.held_bytes,
-            "repeats": self.correlation.repeats.size,
+            "repeats": self.correlation.repeated_ids.size,
             "decided_calls": self.decided.held_bytes,
             "denied_calls": self.decision_records.held_bytes,
         }

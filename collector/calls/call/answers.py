@@ -9,7 +9,7 @@ Invariant: what `before` finds depends on the answers alone, whatever the order 
 A call with an id may only be a request's without one. Some models' requests have none.
 
 The ids of the requests tell when an answer comes again, with other span ids: a workflow was replayed. Then a call without an
-id that belongs to the later answer may be the one that belongs to the earlier (`repeats`).
+id that belongs to the later answer may be the one that belongs to the earlier (`repeated_call_ids`).
 
 Example: an answer asks for `check` and `pay`. The framework runs `pay`, then `check`, and their spans have no ids. Both
 were asked for by that answer, so their order is open. The next answer asks for `pay` alone: the next `pay` is its own.

@@ -7,8 +7,8 @@ is judged once. `merge` joins them by the criteria of `same_call`; this module s
 - Name, start and place come from the outermost piece.
 - Arguments come from the outermost piece that has them in full.
 - What it returned comes from the outermost piece that has it.
-- The call failed if any piece says so, except for an attempt that was retried. A model's request, which knows the outcome
-  from what a model is given next, says so only where no span has ended.
+- The call failed if any piece says so, except for an attempt that was retried (`retried_attempts`). A model's request, which
+  knows the outcome from what a model is given next, says so only where no span has ended.
 
 Invariant: the result does not depend on the order in which the pieces arrive. The known arguments of two pieces
 agree (`agree`): spans with other arguments are other calls, wherever they stand.
@@ -26,6 +26,7 @@ from mypy_extensions import mypyc_attr
 
 from collector.calls.call.answers import ModelAnswer
 from collector.calls.call.piece import SERVER, Piece, outward
+from collector.calls.call.retried_attempts import failures
 from collector.calls.call.same_call import differ, is_lone, is_unnamed
 from collector.dialects.model_messages.given_results import GivenResult
 from collector.dialects.values.span_result import FirstResult
@@ -107,9 +108,9 @@ class LogicalCall:
         self.given_up = False
         """True once its arguments were freed: its verdict stays, unless a later span has the arguments again."""
         self.doubts: tuple[Cause, ...] = ()
-        """Why it may be no call of its own: see `repeats`."""
+        """Why it may be no call of its own: see `repeated_call_ids`."""
         self.noted = b""
-        """What calls that may be one with it are known by: see `repeats`."""
+        """What calls that may be one with it are known by: see `repeated_call_ids`."""
         self.begun_anew = False
         """True if another span came under the ids of one of its spans, and began later."""
         self.retold = False
@@ -129,11 +130,11 @@ class LogicalCall:
         self.told: tuple[Any, ...] = ()
         """What a client tells that it returned, which counts where no span does."""
         self.twinned = b""
-        """The nearest span above both it and a call that may be the same and runs meanwhile; b"" if there is none: see `repeats`."""
+        """The nearest span above both it and a call that may be the same and runs meanwhile; b"" if there is none: see `repeated_call_ids`."""
         self.beside: bytes | None = None
         """The parent it is placed under: that of the call above it, where one answer asked for both."""
         self.echo = False
-        """True if it may be the call of another trace, reported a second time: see `echoes`."""
+        """True if it may be the call of another trace, reported a second time: see `lone_echoes`."""
         self.shared = False
         """True once equal calls are known, which may make it doubtful."""
         self.service: str | None = None
@@ -164,7 +165,7 @@ class LogicalCall:
     def is_returned(self) -> bool:
         """True if it went well and returned something, as far as was noted."""
         pieces = list(self.pieces.values())
-        return any(each.result for each in pieces) and not self._counting(pieces)
+        return any(each.result for each in pieces) and not failures(pieces)
 
     @property
     def is_one(self) -> bool:
@@ -439,7 +440,7 @@ class LogicalCall:
             call_id = next((p.call_id for p in pieces if p.call_id), "")
             around = next((p.around for p in pieces if p.around is not None), None)
             agent = next((p.agent for p in pieces if p.agent), "")
-            failed = self._counting(pieces)
+            failed = failures(pieces)
             error = bool(failed)
             control = any(p.control for p in pieces)
             gaps = gaps or any(p.cut for p in pieces)
@@ -489,36 +490,8 @@ class LogicalCall:
         judged = self.judged
         return now if judged is None or judged.start_ns else judged.end_ns
 
-    def _counting(self, pieces: list[Piece]) -> list[Piece]:
-        """The failed pieces that count. A failed attempt that was retried does not, nor do the spans below it."""
-        failed = [p for p in pieces if p.error]
-        if failed and any(p.evidence is Evidence.EXECUTED for p in pieces):
-            failed = [p for p in failed if p.evidence is not Evidence.REQUESTED]
-        if not failed or len(failed) == len(pieces):
-            return failed
-        void = {p.span_id for p in failed if any(_is_retry(p, other) for other in pieces)}
-        if not void:
-            return failed
-        for _ in pieces:  # spread to the spans below a retried attempt
-            below = {p.span_id for p in failed if p.parent in void} - void
-            if not below:
-                break
-            void |= below
-        return [p for p in failed if p.span_id not in void]
-
     def _rank(self, piece: Piece) -> tuple[Any, ...]:
         return (piece.span_id in (self._inner or ()), *outward(piece))
-
-
-def _is_retry(failed: Piece, other: Piece) -> bool:
-    """True if the other piece is a retry of the failed one: the same source and parent, begun after it ended."""
-    return (
-        other.parent == failed.parent
-        and other.source == failed.source
-        and other.evidence is Evidence.EXECUTED
-        and other.start_ns >= failed.end_ns
-        and other.span_id != failed.span_id
-    )
 
 
 def _best(pieces: list[Piece]) -> Mapping[str, Any] | None:

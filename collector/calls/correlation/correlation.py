@@ -20,10 +20,15 @@ from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import SERVER, Piece
 from collector.calls.call.same_call import are_chained, is_told_again
 from collector.calls.correlation.clock_contradictions import ClockContradictions
-from collector.calls.correlation.echoes import Echoes
 from collector.calls.correlation.in_process_mcp import McpEcho
+from collector.calls.correlation.lone_echoes import Echoes
 from collector.calls.correlation.merge import CallMerge
-from collector.calls.correlation.repeats import Repeats, Review, doubts_of_span, is_known
+from collector.calls.correlation.repeated_call_ids import (
+    RepeatedCallIds,
+    Review,
+    doubts_of_span,
+    is_known,
+)
 from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.coverage import Coverage
 from collector.calls.decisions.confirmation import Confirmation
@@ -90,7 +95,7 @@ class Correlation:
         self._mcp_echo = McpEcho()
         self._near_misses = NearMisses(monitor)
         requests.is_named = self._near_misses.is_named
-        self.repeats = Repeats(traces)
+        self.repeated_ids = RepeatedCallIds(traces)
         self.echoes = Echoes(traces)
         self._contradictions = ClockContradictions(sessions, batch)
         self._reviews: list[Review] = []
@@ -335,7 +340,7 @@ class Correlation:
             return
         if call.request != request or _is_known_otherwise(old, new):
             session = key if old is None else old.session
-            self._reviews += self.repeats.note_anew(call, new, session, context.now)
+            self._reviews += self.repeated_ids.note_anew(call, new, session, context.now)
         if call.shared and self._review(call, new, key):
             if outer is not None:
                 self._place(context, call, outer)
@@ -450,7 +455,9 @@ class Correlation:
             _guess(context, call)
             if call.request != request and call.judged is not None:
                 known_as, now = call.judged, context.now
-                self._reviews += self.repeats.note_anew(call, known_as, known_as.session, now)
+                self._reviews += self.repeated_ids.note_anew(
+                    call, known_as, known_as.session, now
+                )
             if call.guessed != known or call.shared:
                 found.append(call)
         # Equal ones are looked for once all are noted as that answer's.
@@ -494,7 +501,7 @@ class Correlation:
             if is_other:
                 call.doubt(doubts)
             return is_other
-        changed = self.repeats.review(call, new, session)
+        changed = self.repeated_ids.review(call, new, session)
         self._reviews += [each for each in changed if each.call is not call]
         return any(each.call is call for each in changed)
 
@@ -510,7 +517,7 @@ class Correlation:
     ) -> None:
         """Two spans came under the same ids, with other starts: the later one may be the same call, told again.
 
-        Calls with ids of their own are compared by these (`repeats`).
+        Calls with ids of their own are compared by these (`repeated_call_ids`).
         """
         first, again = tree.node(first_id), tree.node(again_id)
         one = first.call if first is not None else None
@@ -540,7 +547,7 @@ class Correlation:
                 known = call.judged if call is not None else None
                 if call is None or known is None or known.span_id != node.span_id:
                     continue
-                if self.repeats.note(call, known, now):
+                if self.repeated_ids.note(call, known, now):
                     call.shared = True
                 if call.shared and trace.tree is not None:
                     self.update(Context(trace, trace.tree, node, now), call, node, "")
@@ -754,7 +761,7 @@ class Correlation:
             self._retract(each.call)
             each.call.withdrawn = True
         if doubles and call.shared:  # it may have been one of them, told again
-            self._reviews += self.repeats.review(call, new, new.session)
+            self._reviews += self.repeated_ids.review(call, new, new.session)
 
 
 def _is_known_otherwise(old: ToolCall | None, new: ToolCall) -> bool:

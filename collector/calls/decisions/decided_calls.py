@@ -72,7 +72,7 @@ CONFIRM_NS: Final = 60 * SECOND
 """Time after which a decided call counts no more, if nothing has confirmed it."""
 
 REMEMBER_NS: Final = 600 * SECOND
-"""Time for which a decided call is remembered after that: as long as ids of spans are (`duplicates`)."""
+"""Time for which a decided call is remembered after that: as long as ids of spans are (`duplicate_spans`)."""
 
 ENTRIES_MAX: Final = 65_536
 """Decided calls that are remembered."""

@@ -80,7 +80,7 @@ class ConversationNaming:
         self.traces: dict[Trace, None] = {}
         """Waiting traces."""
         self.unplaced = False
-        """True once a call has waited for spans above it: it may be told again in another session (`repeats`)."""
+        """True once a call has waited for spans above it: it may be told again in another session (`repeated_call_ids`)."""
 
 
 class Orphans:

@@ -41,7 +41,7 @@ SPANS_MAX: Final = 50_000
 """Spans in trees after which a period ends early, if they are small."""
 
 SPANS_BYTES_MAX: Final = 192 << 20
-"""Bound on what is remembered of spans, without arguments: trees, and ids of judged spans (`duplicates`)."""
+"""Bound on what is remembered of spans, without arguments: trees, and ids of judged spans (`duplicate_spans`)."""
 
 TREES_SHARE: Final = 3
 """A third of it is for trees."""

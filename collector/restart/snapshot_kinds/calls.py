@@ -12,11 +12,11 @@ from collector.calls.call.argument_digests import ArgumentDigests
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
 from collector.calls.correlation.correlation import Correlation
-from collector.calls.correlation.echoes import Echoes, _Row, _Service
 from collector.calls.correlation.in_process_mcp import McpEcho, _AgentCall
 from collector.calls.correlation.in_process_mcp import _Agent as _McpAgent
+from collector.calls.correlation.lone_echoes import Echoes, _Row, _Service
 from collector.calls.correlation.merge import CallMerge
-from collector.calls.correlation.repeats import Repeats, Review, _Calls, _Seen
+from collector.calls.correlation.repeated_call_ids import RepeatedCallIds, Review, _Calls, _Seen
 from collector.calls.correlation.session_moves import SessionMoves
 from collector.calls.decisions.confirmation import Confirmation
 from collector.calls.decisions.decided_calls import (
@@ -28,7 +28,7 @@ from collector.calls.decisions.decided_calls import (
     QuestionCall,
 )
 from collector.calls.decisions.prevented_calls import PreventedCall, PreventedCalls
-from collector.calls.duplicates import DuplicateFilter, _Generation, _Part
+from collector.calls.duplicate_spans import DuplicateFilter, _Generation, _Part
 from collector.calls.inventory.agent_changes import AgentChange, ArgumentsRun
 from collector.calls.inventory.inventory import AgentRecord, Inventory
 from collector.calls.inventory.near_misses import NearMisses
@@ -233,7 +233,7 @@ CALL_KINDS: Final = (
         "_reviews executed",
         left="_batch _confirmation _contradictions _coverage _decided _failed _ids _inventory _monitor "
         "_requests _sessions _stats",
-        parts="call_merge echoes _mcp_echo _near_misses repeats",
+        parts="call_merge echoes _mcp_echo _near_misses repeated_ids",
     ),
     kept("merge of calls", CallMerge, "again", left="_retract _stats"),
     kept("echoes", Echoes, "_services awaits", left="_traces"),
@@ -247,7 +247,7 @@ CALL_KINDS: Final = (
         NearMisses,
         left="_detailed _known _monitor _named _numbers _spelt _variants",
     ),
-    kept("repeats", Repeats, "_calls", left="_traces", parts="_held"),
+    kept("repeats", RepeatedCallIds, "_calls", left="_traces", parts="_held"),
     kept("calls that may repeat", _Calls, "old old_count since young young_count"),
     kept(
         "call that may repeat",

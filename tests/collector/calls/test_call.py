@@ -14,7 +14,7 @@ import pytest
 
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
-from collector.calls.duplicates import DuplicateFilter
+from collector.calls.duplicate_spans import DuplicateFilter
 from collector.calls.model_requests import OPEN_MAX, OPEN_NS
 from collector.calls.pipeline import Pipeline
 from collector.dialects.names.name_bound import bounded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.duplicates import DuplicateFilter
+from collector.calls.duplicate_spans import DuplicateFilter
 from collector.decode.span import UnjudgedSpansError
 from tests.collector.calls.test_evasion import OF_PATHS, POLICY, ROVER, harms, missed, spec
 from tests.collector.conftest import BASE, SECOND, hex_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from collector.calls.duplicates import DuplicateFilter
+from collector.calls.duplicate_spans import DuplicateFilter
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import Traces
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.calls.correlation import echoes
+from collector.calls.correlation import lone_echoes
 from collector.calls.pipeline import Pipeline
 from collector.decode.span import Span
 from collector.telemetry.counters import Stats
@@ -150,7 +150,7 @@ def test_a_trace_that_turns_out_to_be_more_is_no_echo(wire: Wire) -> None:
 @pytest.mark.plain
 def test_what_is_remembered_is_bounded(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest services are remembered."""
-    monkeypatch.setattr(echoes, "SERVICES_MAX", 2)
+    monkeypatch.setattr(lone_echoes, "SERVICES_MAX", 2)
     service = Service()
     for number in range(200):
         resource = {"service.name": f"svc{number % 5}"}
@@ -163,8 +163,8 @@ def test_what_is_remembered_is_bounded(wire: Wire, monkeypatch: pytest.MonkeyPat
 def test_the_latest_calls_of_a_service_are_remembered(wire: Wire) -> None:
     """So many, however many there were."""
     service = Service()
-    for number in range(3 * echoes.CALLS_MAX):
+    for number in range(3 * lone_echoes.CALLS_MAX):
         service.send(wire.tool("pay", trace=f"t{number}", start=number))
     kept = written(service.pipeline.correlation.echoes)
     times = [trace.trace_id in kept for trace in service.pipeline.traces]
-    assert times == [False] * (2 * echoes.CALLS_MAX) + [True] * echoes.CALLS_MAX
+    assert times == [False] * (2 * lone_echoes.CALLS_MAX) + [True] * lone_echoes.CALLS_MAX

@@ -1,4 +1,4 @@
-"""Finds calls that stand alone in a trace and may be the call of another trace, told once more.
+"""Finds calls that stand alone in a trace, without any id, and may be the call of another trace, told once more.
 
 Idea: a tool may have a span of its own beside the framework's. If the context is not handed on to it, its span is a root
 without any id: an orphan (`orphans`), and nothing links it to the framework's span but its service, its tool, its arguments
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.same_call import overlaps
-from collector.calls.correlation.repeats import Review
+from collector.calls.correlation.repeated_call_ids import Review
 from collector.calls.records import Requester
 from collector.calls.tree.trace import Trace
 from collector.calls.tree.trace_store import Traces

@@ -1,6 +1,6 @@
-"""Finds calls that may have been told again: none of them is certainly a call of its own.
+"""Finds calls with the id of an earlier call, which other spans may have told again: none is certainly a call of its own.
 
-Idea: spans with other ids may tell of one call or of two, and nothing in them says which. So each stays a call of its
+Idea: spans with other span ids may tell of one call or of two, and nothing in them says which. So each stays a call of its
 own, and the later ones get a doubt (`monitor.visibility.cause`): the judge then reads them both ways.
 
 - `TOLD_TWICE`: calls with one call id, tool and arguments at the same time, under different parents; or requests to an MCP
@@ -37,7 +37,7 @@ from monitor.records import SessionKey, ToolCall
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause
 
-__all__ = ["CALLS_MAX", "PERIOD_NS", "Repeats", "Review", "doubts_of_span", "is_known"]
+__all__ = ["CALLS_MAX", "PERIOD_NS", "RepeatedCallIds", "Review", "doubts_of_span", "is_known"]
 
 CALLS_MAX: Final = 100_000
 """Calls remembered. At the bound, the older calls of the tenant that holds most are forgotten."""
@@ -95,7 +95,7 @@ class _Calls:
         self.since = now
 
 
-class Repeats:
+class RepeatedCallIds:
     """Remembers calls, and decides which may be told again.
 
     Args:

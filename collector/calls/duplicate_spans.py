@@ -1,4 +1,4 @@
-"""Drops spans that were judged before: exporters send a request again when its answer is lost.
+"""Drops spans whose ids were judged before: exporters send a request again when its answer is lost.
 
 Idea: the ids of one trace's spans stand one behind the other in bytes, found by the trace. As entries of a set they
 take four times as much.

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from collector.calls.call.same_call import digest_of
-from collector.calls.correlation.repeats import (
+from collector.calls.correlation.repeated_call_ids import (
     CALLS_MAX,
     ENTRY_BYTES,
     LIKE_MAX,
     PERIOD_NS,
-    Repeats,
+    RepeatedCallIds,
 )
 from collector.calls.tree.trace_store import Traces
 from monitor.spec.compiler.compile import compile_text
@@ -537,7 +537,7 @@ def test_attempts_that_failed_are_not_counted(wire: Any, bench: Any) -> None:
 # --- bounds --------------------------------------------------------------------------------------
 
 
-def _note(repeats: Repeats, bench: Any, wire: Any, now: int, number: int) -> bool:
+def _note(repeats: RepeatedCallIds, bench: Any, wire: Any, now: int, number: int) -> bool:
     made = bench().send(_pay(wire, f"x{number}", 1, 2, call_id=f"c{number}"))
     (known,) = made.judged()
     trace = next(iter(made.pipeline.traces))
@@ -547,7 +547,7 @@ def _note(repeats: Repeats, bench: Any, wire: Any, now: int, number: int) -> boo
 
 def test_calls_are_remembered_for_a_period_at_least(wire: Any, bench: Any) -> None:
     """A call is known again one period later, and forgotten after two."""
-    repeats = Repeats(Traces())
+    repeats = RepeatedCallIds(Traces())
     assert not _note(repeats, bench, wire, 0, 1)
     assert _note(repeats, bench, wire, PERIOD_NS - 1, 1)
     assert _note(repeats, bench, wire, PERIOD_NS + 1, 1)
@@ -559,8 +559,8 @@ def test_what_is_remembered_has_a_bound(
     wire: Any, bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of all calls and of equal ones; bytes are told."""
-    monkeypatch.setattr("collector.calls.correlation.repeats.CALLS_MAX", 8)
-    repeats = Repeats(Traces())
+    monkeypatch.setattr("collector.calls.correlation.repeated_call_ids.CALLS_MAX", 8)
+    repeats = RepeatedCallIds(Traces())
     for number in range(40):
         _note(repeats, bench, wire, 0, number)
     assert 0 < repeats.size <= 8 * ENTRY_BYTES
@@ -569,7 +569,7 @@ def test_what_is_remembered_has_a_bound(
 
 def test_so_many_equal_calls_are_remembered(wire: Any, bench: Any) -> None:
     """Further ones take no more room."""
-    repeats, sizes = Repeats(Traces()), list[int]()
+    repeats, sizes = RepeatedCallIds(Traces()), list[int]()
     for _ in range(3 * LIKE_MAX):
         _note(repeats, bench, wire, 0, 7)
         sizes.append(len(written(repeats)))
@@ -593,7 +593,7 @@ span |= {"startTimeUnixNano": "1", "endTimeUnixNano": "2"}
 body = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
 pipeline = Pipeline(Monitor([]), Stats(), lambda verdicts: None)
 pipeline.consume(otlp_json.decode(json.dumps(body).encode()).spans, 3, "test")
-print(written(pipeline.correlation.repeats))
+print(written(pipeline.correlation.repeated_ids))
 """
 """A process that sees one call, and prints what it remembers."""
 
