@@ -22,8 +22,8 @@ from monitor.limits import SECOND
 
 if TYPE_CHECKING:
     from collector.api.archive.archive_feed import ArchiveFeed
+    from collector.archive.pruning import ArchiveBounds
     from collector.archive.reader import ArchiveReader
-    from collector.archive.store import ArchiveBounds
     from collector.archive.writer import ArchiveWriter
     from collector.forward.next_hops import NextHops
     from collector.metrics.otlp_push import OtlpPush
@@ -116,7 +116,7 @@ def archive_of(
         return None
     from collector.api.archive.archive_feed import ArchiveFeed
     from collector.api.archive.past_sessions import PastSessions
-    from collector.archive.store import ArchiveBounds
+    from collector.archive.pruning import ArchiveBounds
 
     bounds = ArchiveBounds(
         int(settings.keep * SECOND),

@@ -31,6 +31,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import IntLoader
 
 from collector.archive.connection import ArchiveConnection, DatabaseError, FoundRows
+from collector.archive.pruning import ArchiveBounds
 from collector.archive.reader import PATIENCE_SECONDS, ArchiveReader, TooSlowError
 from collector.archive.schema import (
     HARM_KINDS,
@@ -41,7 +42,7 @@ from collector.archive.schema import (
     OlderSchemaError,
 )
 from collector.archive.search import SqlText, with_short_part_of_id
-from collector.archive.store import LOST, ArchiveBounds, ArchiveStore
+from collector.archive.store import LOST, ArchiveStore
 from collector.archive.writer import ArchiveWriter
 from collector.telemetry.logs import log
 

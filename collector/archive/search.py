@@ -449,7 +449,10 @@ def _with_text(text: str, with_part_of_id: Callable[[str], SqlText]) -> SqlText:
 
 
 def with_part_of_id(text: str) -> SqlText:
-    """Sessions with this part of an id: those that have all its runs of three characters are looked at."""
+    """Sessions with this part of an id: those that have all its runs of three characters are looked at.
+
+    This is how a file finds them. A database does it another way (`collector.archive.postgresql`).
+    """
     if len(text) < 3 or "\0" in text:
         return with_short_part_of_id(text)
     runs = sorted({text[at : at + 3] for at in range(len(text) - 2)})

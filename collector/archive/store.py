@@ -1,10 +1,9 @@
-"""The SQLite file of the archive, as its one writer sees it.
+"""The SQLite file of the archive, as its one writer sees it. What is deleted from it, and when: `pruning`.
 
 Invariants:
 
 - A session is there once: what is written of it takes the place of what was written before, whatever its beginning has
   become since (an earlier call may arrive late), and whatever its id was (its trace's, before its own was known).
-- Beyond a bound sessions without harm go first, then those with harm, each the oldest first.
 - A commit survives the end of the process, kill -9 included (WAL).
 
 Example: a session that begins at 5 is written at a harm, with `ended` None. It goes on, and ends: its row is replaced. A
@@ -18,14 +17,14 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import zstandard
 
 from collector.archive.connection import ArchiveConnection
 from collector.archive.pending_rows import PendingRows
+from collector.archive.pruning import PrunedTables
 from collector.archive.record import (
-    HOUR_NS,
     ArchivedJudgement,
     ArchivedSession,
     ArchiveRecord,
@@ -39,8 +38,6 @@ from collector.archive.sum_changes import SumChanges
 
 __all__ = [
     "FILE",
-    "ORPHAN_NS",
-    "ArchiveBounds",
     "ArchiveStore",
     "file_bytes",
     "is_full",
@@ -58,16 +55,8 @@ WORDS_KEPT: Final = 1_000
 """The same of the names of a judgement's tools, all together."""
 WORDS_LENGTH: Final = 1_000
 """Characters of such names that are remembered."""
-BYTES_A_SUM: Final = 1 << 10
-"""Share of `bytes_max` for one sum of an hour: sums take about a tenth of it at most."""
-SWEPT_EVERY: Final = 60
-"""Looks at the bounds between two searches for names that no row has any longer."""
-PRUNED_AT_ONCE: Final = 2_000
-"""Sessions that are deleted in one transaction."""
 PAGES_AT_ONCE: Final = 1_000
 """Free pages that leave the file in one transaction, which the WAL holds until they have."""
-ORPHAN_NS: Final = 600 * 1_000_000_000
-"""Time in which a session follows what models say of it."""
 _WAL_BYTES: Final = 4 << 20
 _BUSY_MS: Final = 1_000
 PACKED: Final = 4
@@ -76,16 +65,7 @@ LOST: Final = "unknown"
 """Why a session ended whose process is gone without a word, and whose state with it."""
 
 
-class ArchiveBounds(NamedTuple):
-    """How much is kept, and for how long."""
-
-    keep_ns: int
-    keep_harmful_ns: int
-    sessions_max: int
-    bytes_max: int
-
-
-class ArchiveStore:
+class ArchiveStore(PrunedTables):
     """The open file.
 
     Args:
@@ -114,7 +94,7 @@ class ArchiveStore:
 
     def _use(self, connection: ArchiveConnection, owner: str = "") -> None:
         """What is the same whatever the tables are in."""
-        self._connection = connection
+        super().__init__(connection)
         self._owner = owner
         self._packer = zstandard.ZstdCompressor(level=3)
         self._groups: dict[FigureGroup, int] = {}
@@ -122,7 +102,6 @@ class ArchiveStore:
         self._words: dict[str, int] = {}
         """Rows of tools' names that were written lately."""
         self._has_said = True
-        self._sweeps = 0
 
     def _forget(self) -> None:
         """Rows that were found or made may be gone."""
@@ -150,12 +129,6 @@ class ArchiveStore:
             return self.path.stat().st_ino == self._inode
         except OSError:
             return False
-
-    @property
-    def sessions(self) -> int:
-        """How many sessions it holds."""
-        (found,) = self._connection.execute("SELECT count(*) FROM sessions").fetchone()
-        return int(found)
 
     def newest(self) -> int:
         """When the last call of all sessions was received, Unix nanoseconds; 0 without sessions."""
@@ -414,97 +387,7 @@ class ArchiveStore:
         with self._transaction():
             self._connection.executemany("UPDATE sessions SET ended = ? WHERE id = ?", gone)
 
-    # --- bounds --------------------------------------------------------------------------------
-
-    def prune(self, bounds: ArchiveBounds, now: int) -> dict[str, int]:
-        """Deletes what is too old or too much; how many sessions went, by why: age, sessions, bytes.
-
-        Raises:
-            sqlite3.Error: the file refuses.
-        """
-        gone = {"age": 0, "sessions": 0, "bytes": 0}
-        oldest = now - bounds.keep_ns, now - bounds.keep_harmful_ns
-        while removed := self._remove(
-            # The first condition keeps the walk to what is old: without it all sessions are looked at each time.
-            "touched < ? AND ((harmful = 0 AND touched < ?) OR (harmful > 0 AND touched < ?))",
-            (now - min(bounds.keep_ns, bounds.keep_harmful_ns), *oldest),
-            PRUNED_AT_ONCE,
-        ):
-            gone["age"] += removed
-        self._connection.execute("DELETE FROM labels WHERE at < ?", (min(oldest),))
-        self._connection.execute("DELETE FROM judged WHERE at < ?", (min(oldest),))
-        self._prune_sums(bounds, now)
-        self._sweep()
-        while (excess := self.sessions - bounds.sessions_max) > 0:
-            gone["sessions"] += self._remove_first(min(excess, PRUNED_AT_ONCE))
-        while (excess := self._used_bytes() - bounds.bytes_max) > 0 and (held := self.sessions):
-            share = max(1, min(PRUNED_AT_ONCE, held * excess // max(1, self._used_bytes())))
-            gone["bytes"] += self._remove_first(share)
-            self._remove_orphans(now)
-        if any(gone.values()):
-            self._remove_orphans(now)
-        self._give_back()
-        return gone
-
-    def _prune_sums(self, bounds: ArchiveBounds, now: int) -> None:
-        """Sums outlive harmless sessions, so that rates of earlier days stay true; they go when harmful ones do."""
-        oldest = (now - max(bounds.keep_ns, bounds.keep_harmful_ns)) // HOUR_NS
-        rows = bounds.bytes_max // BYTES_A_SUM
-        for table in ("sums", "harm_sums"):
-            found = self._connection.execute(
-                # Counting takes a hundredth of the sorting, and there are seldom too many.
-                f"SELECT hour FROM {table} WHERE (SELECT count(*) FROM {table}) > ?"  # noqa: S608 - a name of ours
-                " ORDER BY hour DESC LIMIT 1 OFFSET ?",
-                (rows, rows),
-            ).fetchone()
-            oldest = max(oldest, found[0] + 1) if found else oldest
-        for prefix, unit, hours in (("", "hour", 1), ("day_", "day", 24)):
-            self._connection.execute(
-                f"DELETE FROM {prefix}sums WHERE {unit} < ? OR (sessions <= 0 AND calls <= 0)",  # noqa: S608
-                (oldest // hours,),
-            )
-            self._connection.execute(
-                f"DELETE FROM {prefix}harm_sums WHERE {unit} < ? OR sessions <= 0",  # noqa: S608
-                (oldest // hours,),
-            )
-
-    def _sweep(self) -> None:
-        """Deletes names that no row has any longer. A writer that has just found one gives it a row first."""
-        self._sweeps += 1
-        if self._sweeps % SWEPT_EVERY:
-            return
-        self._forget()
-        with self._transaction():
-            self._connection.execute(
-                "DELETE FROM words WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.words = words.id)"
-            )
-            self._connection.execute(
-                "DELETE FROM groups WHERE NOT EXISTS (SELECT 1 FROM judgements j WHERE j.grp = groups.id)"
-                " AND NOT EXISTS (SELECT 1 FROM day_sums s WHERE s.grp = groups.id)"
-            )
-
-    def _remove(self, where: str, values: Sequence[int], limit: int) -> int:
-        found = self._connection.execute(
-            f"DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE {where} ORDER BY touched LIMIT ?)",  # noqa: S608 - of texts of ours
-            (*values, limit),
-        )
-        return found.rowcount
-
-    def _remove_first(self, count: int) -> int:
-        """Deletes so many: without harm first, the oldest of them first."""
-        # The sign has the oldest found in order, not sorted from all that are alike.
-        removed = self._remove("+harmful = 0", (), count)
-        return removed + (
-            self._remove("+harmful > 0", (), count - removed) if removed < count else 0
-        )
-
-    def _remove_orphans(self, now: int) -> None:
-        """Judgements by models go with their sessions. A session may be written after its judgements."""
-        self._connection.execute(
-            "DELETE FROM judged WHERE at < ? AND NOT EXISTS (SELECT 1 FROM sessions s"
-            " WHERE s.session = judged.session AND s.namespace = judged.namespace AND s.begun = judged.begun)",
-            (now - ORPHAN_NS,),
-        )
+    # --- room ----------------------------------------------------------------------------------
 
     def _used_bytes(self) -> int:
         """Bytes of pages in use. What is free is given back, or filled again."""

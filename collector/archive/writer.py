@@ -23,13 +23,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from collector.archive.age_clock import AgeClock
 from collector.archive.connection import FAULTS, DatabaseError
+from collector.archive.doubted_clock import DoubtedClock
+from collector.archive.pruning import PRUNE_SECONDS, ArchiveBounds
 from collector.archive.record import ArchivedSession, ArchiveRecord
 from collector.archive.schema import NewerSchemaError, is_older
 from collector.archive.store import (
     FILE,
-    ArchiveBounds,
     ArchiveStore,
     file_bytes,
     is_full,
@@ -61,7 +61,6 @@ _LUMP: Final = 400
 _WAIT_SECONDS: Final = 0.5
 _OTHERS_SECONDS: Final = 0.2
 """Time in which sessions wait for others of their transaction; a label waits for none."""
-_PRUNE_SECONDS: Final = 10.0
 _LOCK_FILE: Final = "archive.lock"
 _LOCK_TRIES: Final = 10
 """Times that a batch waits for a lock, a second each."""
@@ -116,7 +115,7 @@ class ArchiveWriter:
         self._thread: threading.Thread | None = None
         self._pruned_at = 0.0
         self._patience = FAILED_SECONDS
-        self._ages: AgeClock | None = None
+        self._ages: DoubtedClock | None = None
         self._try_at = 0.0
         """When it may be opened again, by the steady clock."""
         self._unsettled: _Settle | None = None
@@ -373,7 +372,7 @@ class ArchiveWriter:
     def _look_after(self) -> None:
         """Bounds, and how many sessions there are."""
         now = time.monotonic()
-        if now - self._pruned_at < _PRUNE_SECONDS:
+        if now - self._pruned_at < PRUNE_SECONDS:
             return
         self._pruned_at = now
         store = self._opened()
@@ -393,7 +392,7 @@ class ArchiveWriter:
         """The time by which sessions are too old."""
         steady = time.monotonic_ns()
         if self._ages is None:
-            self._ages = AgeClock(store.newest(), steady)
+            self._ages = DoubtedClock(store.newest(), steady)
         return self._ages.now(self._clock(), steady)
 
     def _lose(self, reason: str, count: int) -> None:

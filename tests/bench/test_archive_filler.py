@@ -6,11 +6,12 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
+from collector.archive.pruning import ArchiveBounds
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import HOUR_NS
 from collector.archive.schema import FIGURES
 from collector.archive.search import ArchiveSearch
-from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
+from collector.archive.store import FILE, ArchiveStore
 from tests.bench.archive_filler import LONG, THINGS, fill_fast
 
 SESSIONS = 400

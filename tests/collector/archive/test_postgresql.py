@@ -273,7 +273,7 @@ def test_names_are_deleted_when_nobody_writes(
     """A name without a row, which one monitor is about to give one, is there when another looks for such names."""
     first, second = stored(url, made("old", touched=1)), PostgresStore(url, "two")
     assert first.prune(ROOM._replace(keep_ns=50), 100)["age"] == 1
-    monkeypatch.setattr("collector.archive.store.SWEPT_EVERY", 1)
+    monkeypatch.setattr("collector.archive.pruning.SWEPT_EVERY", 1)
     swept: list[dict[str, int]] = []
     sweep = threading.Thread(target=lambda: swept.append(second.prune(ROOM, 100)))
 

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from collector.archive import reader as reader_module
+from collector.archive.pruning import ORPHAN_NS, ArchiveBounds
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchivedSession, Label, ModelJudgement, SessionName
 from collector.archive.schema import LONG_NS, MIGRATIONS, VERSION, NewerSchemaError
@@ -18,8 +19,6 @@ from collector.archive.search import MATCHING_MAX, ArchiveSearch, SumsSearch
 from collector.archive.store import (
     FILE,
     LOST,
-    ORPHAN_NS,
-    ArchiveBounds,
     ArchiveStore,
     file_bytes,
 )

@@ -10,11 +10,12 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collector.archive.pruning import ArchiveBounds
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import AGENT, HOUR_NS, ArchivedSession
 from collector.archive.schema import FIGURES
 from collector.archive.search import SumsSearch
-from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
+from collector.archive.store import FILE, ArchiveStore
 from tests.collector.archive.sessions import made
 
 ALL = SumsSearch(0, 1_000)

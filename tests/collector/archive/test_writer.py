@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from collector.archive import writer as writer_module
+from collector.archive.pruning import ArchiveBounds
 from collector.archive.reader import ArchiveReader
 from collector.archive.record import ArchiveRecord, Label, SessionName
 from collector.archive.schema import VERSION, migrate
 from collector.archive.search import ArchiveSearch
-from collector.archive.store import FILE, ArchiveBounds, ArchiveStore
+from collector.archive.store import FILE, ArchiveStore
 from collector.archive.writer import ArchiveWriter
 from collector.state.lock import Lock, LockedError
 from collector.telemetry.logs import captured

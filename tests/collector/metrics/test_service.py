@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from collector.app.listening.certificates import CertificateWatch
 from collector.app.listening.listeners import ConnectionMetrics
-from collector.archive.store import ArchiveBounds
+from collector.archive.pruning import ArchiveBounds
 from collector.archive.writer import ArchiveWriter
 from collector.calls.pipeline import Pipeline
 from collector.config.settings.alerts import AlertSettings

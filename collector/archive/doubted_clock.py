@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DOUBTED_NS", "SLACK_NS", "AgeClock"]
+__all__ = ["DOUBTED_NS", "SLACK_NS", "DoubtedClock"]
 
 HOUR_NS: Final = 3_600 * 1_000_000_000
 SLACK_NS: Final = HOUR_NS
@@ -19,7 +19,7 @@ SLACK_NS: Final = HOUR_NS
 DOUBTED_NS: Final = 24 * HOUR_NS
 
 
-class AgeClock:
+class DoubtedClock:
     """Doubts a clock that jumps.
 
     Args:
