@@ -51,7 +51,7 @@ COMPILED = {
     "collector/receive/http": "admitted_request asgi_server connection head_cache responses service turns",
     "collector/receive/listener": "connection_turns connections listener protocol_detection",
     "collector/sinks": "line_limit log",
-    "collector/state": "segment writer",
+    "collector/state": "segment segment_reading segment_writer",
     "collector/telemetry": "counters log_format",
     "monitor": "decision engine limits records tenants weights",
     "monitor/aggregate": "consistency_sample drift histogram top_k totals",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collector.receive.request import Encoding, Signal
+from collector.state.journal_files import found_in, read_file, read_record
 from collector.state.records import (
     ConfirmationRecord,
     ForwardRecord,
@@ -19,8 +20,8 @@ from collector.state.records import (
     decoded,
     request_of,
 )
-from collector.state.segment import Record, place_of
-from collector.state.segment_reading import found_in, read_file, read_record
+from collector.state.segment import place_of
+from collector.state.segment_reading import Record
 from collector.telemetry.logs import log
 
 __all__ = ["UnsentRequest", "bodies_of", "unsent_in"]

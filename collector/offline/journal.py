@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from collector.sinks.alert.alert import stamp
 from collector.sinks.recorder import line
+from collector.state.journal_files import SegmentFile, found_in, read_file
 from collector.state.records import RecordKind, request_of
-from collector.state.segment import Damage, Record
-from collector.state.segment_reading import SegmentFile, found_in, read_file
+from collector.state.segment_reading import Damage, Record
 from collector.state.snapshot import (
     OtherFormatError,
     Snapshot,
@@ -30,7 +30,7 @@ __all__ = [
     "shown_short",
 ]
 
-_FLAWS_SHOWN: Final = 10
+_DAMAGES_SHOWN: Final = 10
 
 
 class Content(NamedTuple):
@@ -107,11 +107,11 @@ def shown(content: Content) -> Iterator[str]:
         yield "  " + ", ".join(f"{n:,} {kind}" for kind, n in sorted(content.kinds.items()))
     if found.problem:
         yield f"  not read: {found.problem}"
-    for each in content.damages[:_FLAWS_SHOWN]:
+    for each in content.damages[:_DAMAGES_SHOWN]:
         word = "torn" if each.torn else "newer" if each.newer else "damaged"
         yield f"  {word}: {each.bytes:,} bytes at {each.offset:,}: {each.why}"
-    if len(content.damages) > _FLAWS_SHOWN:
-        yield f"  and {len(content.damages) - _FLAWS_SHOWN:,} more damages"
+    if len(content.damages) > _DAMAGES_SHOWN:
+        yield f"  and {len(content.damages) - _DAMAGES_SHOWN:,} more damages"
 
 
 class SnapshotSummary(NamedTuple):

@@ -16,12 +16,12 @@ from collector.receive.export import Export
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.recovery import Receive, Recovery, ReplayTarget
 from collector.restart.snapshot_content import SnapshotContent, SnapshotState
-from collector.restart.snapshots import Snapshots
+from collector.restart.snapshot_schedule import SnapshotSchedule
 from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.heads import Heads
 from collector.state.journal import Journal, JournalRules
+from collector.state.journal_files import other_files
 from collector.state.journal_reader import JournalReader
-from collector.state.other_files import other_files
 from collector.state.records import RecordKind, encoded
 from collector.telemetry.clock import ReplayClock
 from collector.telemetry.counters import Stats
@@ -92,7 +92,7 @@ class KeptState:
         self.started_ns = clock() if head is None else head.started_ns
         """Start of the monitor's view of spans, Unix nanoseconds."""
         self._heads: Heads | None = None
-        self._snapshots: Snapshots | None = None
+        self._snapshots: SnapshotSchedule | None = None
         self._recovery: Recovery | None = None
         self._forwarding: NextHops | None = None
         self._stopped_ns = 0
@@ -106,10 +106,12 @@ class KeptState:
             f"{self._past.newer}. A newer version of offrails has written it: start that one again, or give this one an"
             " empty folder"
         )
-        flaw = next((each for each in self._past.flaws if not (each.torn or each.newer)), None)
-        if strict and flaw is not None:
+        damage = next(
+            (each for each in self._past.damages if not (each.torn or each.newer)), None
+        )
+        if strict and damage is not None:
             why = why or (
-                f"{flaw.file} is damaged at byte {flaw.offset}: {flaw.why} (state.strict)"
+                f"{damage.file} is damaged at byte {damage.offset}: {damage.why} (state.strict)"
             )
         if why:
             self.journal.release()
@@ -142,7 +144,7 @@ class KeptState:
             lambda: SnapshotState(heads.counters(), parts.alerts.waiting()),
             self.clock,
         )
-        self._snapshots = Snapshots(
+        self._snapshots = SnapshotSchedule(
             self.journal, content, settings.state.snapshot_seconds, memory
         )
         self._recovery = Recovery(
@@ -161,7 +163,7 @@ class KeptState:
         )
 
     @property
-    def snapshots(self) -> Snapshots:
+    def snapshots(self) -> SnapshotSchedule:
         """Short cuts of the replay."""
         assert self._snapshots is not None
         return self._snapshots

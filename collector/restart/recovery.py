@@ -30,7 +30,8 @@ from collector.restart.state_counters import CountersOfParts, StatefulParts
 from collector.state.backlog import Backlog
 from collector.state.heads import Heads
 from collector.state.journal import Journal
-from collector.state.journal_reader import Flaw, JournalReader
+from collector.state.journal_files import SegmentFile
+from collector.state.journal_reader import JournalReader
 from collector.state.records import (
     ConfirmationRecord,
     DeliveryRecord,
@@ -44,8 +45,8 @@ from collector.state.records import (
     encoded,
     request_of,
 )
-from collector.state.segment import Damage, Record, place_of
-from collector.state.segment_reading import SegmentFile
+from collector.state.segment import place_of
+from collector.state.segment_reading import Damage, Record
 from collector.state.snapshot import SnapshotManifest
 from collector.state.spec_texts import compiled
 from collector.telemetry.clock import JUMP_NS, ReplayClock
@@ -61,7 +62,7 @@ __all__ = ["Receive", "Recovery", "ReplayTarget", "compiled"]
 
 TURN_SECONDS: Final = 0.01
 """Time of work before health is answered."""
-FLAWS_LOGGED: Final = 20
+DAMAGES_LOGGED: Final = 20
 AT_ONCE_BYTES: Final = 4 << 20
 """Bytes of the journal in memory before they are judged, unless a record is larger."""
 _FIRST: Final = frozenset({RecordKind.CLOCK, RecordKind.OPENED})
@@ -206,7 +207,7 @@ class Recovery:
             for each in await backlog.read():
                 await self._take(each)
         self._late = self._judged - before
-        self._past.flaws += backlog.flaws
+        self._past.damages += backlog.damages
 
     async def _next(
         self, source: Iterator[Record | Damage], found: SegmentFile
@@ -376,10 +377,10 @@ class Recovery:
         return (-1 if down <= self._bridged_ns else last_ns), 0
 
     def _report(self) -> None:
-        flaws = self._past.flaws
-        self._journal.flaws = sum(not (each.torn or each.newer) for each in flaws)
-        for flaw in flaws[:FLAWS_LOGGED]:
-            _log_flaw(flaw)
+        damages = self._past.damages
+        self._journal.flaws = sum(not (each.torn or each.newer) for each in damages)
+        for each in damages[:DAMAGES_LOGGED]:
+            _log_damage(each)
         if self._past.head is None:
             return
         log.info(
@@ -390,7 +391,7 @@ class Recovery:
             sessions=self._monitor.sessions,
             seconds=round(self._journal.recovery_seconds, 3),
             down_seconds=round(self._journal.down_seconds, 3),
-            flaws=len(flaws),
+            flaws=len(damages),
             failed=self._wrong,
         )
 
@@ -405,12 +406,12 @@ def _some(source: Iterator[Record | Damage]) -> list[Record | Damage]:
     return found
 
 
-def _log_flaw(flaw: Flaw) -> None:
-    tell: Callable[..., None] = log.info if flaw.torn else log.warning
-    event = "journal_torn" if flaw.torn else "journal_damaged"
-    if flaw.newer:
+def _log_damage(damage: Damage) -> None:
+    tell: Callable[..., None] = log.info if damage.torn else log.warning
+    event = "journal_torn" if damage.torn else "journal_damaged"
+    if damage.newer:
         event = "journal_of_newer_version"
-    tell(event, file=flaw.file, offset=flaw.offset, bytes=flaw.bytes, reason=flaw.why)
+    tell(event, file=damage.file, offset=damage.offset, bytes=damage.bytes, reason=damage.why)
 
 
 def _word(code: Code, transport: str) -> str:

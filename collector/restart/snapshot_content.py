@@ -21,13 +21,8 @@ from collector.restart.snapshot_layout import KINDS, judging
 from collector.restart.spec_versions import SpecVersions
 from collector.state import snapshot
 from collector.state.journal import Journal
-from collector.state.segment import (
-    HEADERS_BYTES,
-    Header,
-    number_of,
-    numbered,
-    read_header,
-)
+from collector.state.segment import HEADERS_BYTES, Header, number_of, numbered
+from collector.state.segment_reading import read_header
 from collector.state.snapshot import Snapshot, SnapshotManifest, UnusableSnapshotError
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import BADNESS

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from collector.state.writer import FULL as DISK_FULL
+from collector.state.segment_writer import DISK_FULL
 from monitor.plain_records.blocks import Block
 from monitor.plain_records.kinds import UnkeptError
 

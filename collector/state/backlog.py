@@ -16,17 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from collector.state.journal import Journal
-from collector.state.journal_reader import Flaw, flaw_of
-from collector.state.segment import (
-    HEADERS_BYTES,
-    Damage,
-    Record,
-    number_of,
-    numbered,
-    offset_of,
-    place_of,
-)
-from collector.state.segment_reading import read_on
+from collector.state.journal_files import read_on
+from collector.state.segment import HEADERS_BYTES, number_of, numbered, offset_of, place_of
+from collector.state.segment_reading import Damage, Record
 
 __all__ = ["Backlog"]
 
@@ -45,7 +37,7 @@ class Backlog:
     """
 
     def __init__(self, journal: Journal) -> None:
-        self.flaws: list[Flaw] = []
+        self.damages: list[Damage] = []
         """Places that could not be read."""
         self._journal = journal
         self._place = journal.begun
@@ -77,7 +69,7 @@ class Backlog:
             place_of(number + 1, HEADERS_BYTES) if is_over else place_of(number, behind)
         )
         damages = [each for each in found if isinstance(each, Damage)]
-        self.flaws += [flaw_of(path.name, each) for each in damages]
+        self.damages += [each._replace(file=path.name) for each in damages]
         return found
 
 

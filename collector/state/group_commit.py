@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from collector.state.writer import Writer
+from collector.state.segment_writer import SegmentWriter
 
 __all__ = ["GroupCommit"]
 
@@ -34,14 +34,14 @@ class GroupCommit:
     """
 
     def __init__(
-        self, newest: Callable[[], Writer | None], failed: Callable[[OSError], None]
+        self, newest: Callable[[], SegmentWriter | None], failed: Callable[[OSError], None]
     ) -> None:
         self._newest = newest
         self._failed = failed
         self._pool = ThreadPoolExecutor(1, "journal")
         self._next: asyncio.Future[None] | None = None
         """Future of a sync that has not begun."""
-        self._files: set[Writer] = set()
+        self._files: set[SegmentWriter] = set()
         """The files with the records of those that wait for it."""
         self._syncing: asyncio.Task[None] | None = None
 
@@ -81,7 +81,7 @@ class GroupCommit:
                 waiting.set_result(None)
         self._syncing = None
 
-    def leave(self, file: Writer) -> None:
+    def leave(self, file: SegmentWriter) -> None:
         """Closes a file once it is on the disk."""
         self._pool.submit(_sync_and_close, file)
 
@@ -108,7 +108,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _sync(file: Writer) -> None:
+def _sync(file: SegmentWriter) -> None:
     try:
         os.fdatasync(file.fd)
     except OSError:
@@ -116,7 +116,7 @@ def _sync(file: Writer) -> None:
         raise
 
 
-def _sync_and_close(file: Writer) -> None:
+def _sync_and_close(file: SegmentWriter) -> None:
     try:
         _sync(file)
     finally:

@@ -43,7 +43,7 @@ from collector.state.records import (
     request_head,
 )
 from collector.state.segment import HEADERS_BYTES, numbered, place_of, segments
-from collector.state.writer import FULL, Writer
+from collector.state.segment_writer import DISK_FULL, SegmentWriter
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 
@@ -166,7 +166,7 @@ class Journal:
         self._clock = clock
         self._lock: Lock | None = None
         self._old: list[File] = []
-        self.file: Writer | None = None
+        self.file: SegmentWriter | None = None
         """The newest file; None before the first one."""
         self._number = 0
         """Number of the newest file."""
@@ -383,7 +383,7 @@ class Journal:
             return False
         return True
 
-    def _is_over(self, file: Writer, kind: RecordKind, at_ns: int) -> bool:
+    def _is_over(self, file: SegmentWriter, kind: RecordKind, at_ns: int) -> bool:
         """True if the record goes to another file."""
         if file.size < self._until_bytes and at_ns <= self._until_ns and not file.is_broken:
             return False
@@ -452,7 +452,7 @@ class Journal:
             self.file.is_whole = True
             self.prune(at_ns)
 
-    def _rotated(self) -> Writer:
+    def _rotated(self) -> SegmentWriter:
         """Begins another file.
 
         Raises:
@@ -468,9 +468,9 @@ class Journal:
         finally:
             self._is_head = False
 
-    def _opened(self) -> Writer:
+    def _opened(self) -> SegmentWriter:
         before, now = self.file, self._clock()
-        file = self.file = Writer(self.folder, self._number + 1, now)
+        file = self.file = SegmentWriter(self.folder, self._number + 1, now)
         self._number = file.number
         self._until_ns = now + self.rules.keep_ns // FILES
         self.bytes += file.size
@@ -504,7 +504,7 @@ class Journal:
 
     def _makes_room(self, problem: OSError) -> bool:
         """True if the disk was full, and less of the journal is on it now."""
-        return problem.errno in FULL and self.give_up_oldest()
+        return problem.errno in DISK_FULL and self.give_up_oldest()
 
     def give_up_oldest(self) -> bool:
         """The disk is full: deletes the oldest files, up to the next with which a replay may begin; False without any.

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.state.journal import File
+from collector.state.journal_files import SegmentFile, found_in, read_file
 from collector.state.records import KnownSessionsRecord, RecordKind, SpecsRecord, decoded
-from collector.state.segment import FIRST, PATTERN, Damage, Record, number_of, numbered
-from collector.state.segment_reading import SegmentFile, found_in, read_file
+from collector.state.segment import FIRST, PATTERN, number_of, numbered
+from collector.state.segment_reading import Damage, Record
 
-__all__ = ["ATTEMPTS_MAX", "Flaw", "Head", "JournalReader", "damage_of", "flaw_of"]
+__all__ = ["ATTEMPTS_MAX", "Head", "JournalReader", "damage_of"]
 
 ATTEMPTS_MAX: Final = 5
 ALIVE: Final = frozenset(
@@ -38,19 +39,6 @@ ALIVE: Final = frozenset(
 """Records that only a process writes whose receivers are open, or were until then: not one that could not start."""
 _ATTEMPTS: Final = "attempts"
 _ASIDE: Final = "set-aside"
-
-
-class Flaw(NamedTuple):
-    """Something in a file that cannot be used."""
-
-    file: str
-    offset: int
-    bytes: int
-    why: str
-    torn: bool
-    """True for the end of a file, as a killed process leaves it."""
-    newer: bool = False
-    """True if nothing is wrong, but a newer version of the program has written it."""
 
 
 class Head(NamedTuple):
@@ -74,7 +62,7 @@ class JournalReader:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.flaws: list[Flaw] = []
+        self.damages: list[Damage] = []
         self.files: list[File] = []
         """Files that were read to their end."""
         self.head: Head | None = None
@@ -88,7 +76,7 @@ class JournalReader:
         """Finds the file that a replay begins with, and reads its head.
 
         Args:
-            check: reads all files to their ends, and notes their flaws.
+            check: reads all files to their ends, and notes what of them cannot be read.
 
         Raises:
             OSError: the folder or a file cannot be read.
@@ -96,7 +84,7 @@ class JournalReader:
         found = list(_with_missing(found_in(self._folder)))
         for each in found:
             if each.problem:
-                self.flaws.append(flaw_of(each.path.name, damage_of(each)))
+                self.damages.append(damage_of(each)._replace(file=each.path.name))
             if each.newer:
                 self.newer = self.newer or f"{each.path.name}: {each.problem}"
         readable = [each for each in found if not each.problem]
@@ -117,7 +105,7 @@ class JournalReader:
             self._found = [each for each in found if each.number >= begin]
         if check:
             for each in self._found:
-                self.flaws += [] if each.problem else _flaws_of(each)
+                self.damages += [] if each.problem else _damages_of(each)
         before = readable[: first or 0]
         self.files = [File(each.number, each.bytes, each.begun_ns, False) for each in before]
 
@@ -131,7 +119,7 @@ class JournalReader:
     def unreadable(self, found: SegmentFile, problem: OSError) -> None:
         """Notes a file that the disk does not give."""
         why = problem.strerror or str(problem)
-        self.flaws.append(Flaw(found.path.name, 0, found.bytes, why, False))
+        self.damages.append(Damage(0, found.bytes, why, file=found.path.name))
 
     def last_ns(self) -> int:
         """When an earlier process received last, as far as its records say; Unix nanoseconds."""
@@ -182,9 +170,9 @@ class JournalReader:
         last_ns, is_whole = found.begun_ns, False
         for each in read_file(found.path):
             if isinstance(each, Damage):
-                flaw = flaw_of(found.path.name, each)
-                if flaw not in self.flaws:
-                    self.flaws.append(flaw)
+                damage = each._replace(file=found.path.name)
+                if damage not in self.damages:
+                    self.damages.append(damage)
                 yield each
                 continue
             last_ns = max(last_ns, each.at_ns)
@@ -230,11 +218,6 @@ class JournalReader:
             file.rename(aside / file.name)
 
 
-def flaw_of(file: str, damage: Damage) -> Flaw:
-    """A damage, with the name of its file."""
-    return Flaw(file, damage.offset, damage.bytes, damage.why, damage.torn, damage.newer)
-
-
 def damage_of(found: SegmentFile) -> Damage:
     """A file of which nothing can be read, as the damage that it is."""
     return Damage(0, found.bytes, found.problem, newer=found.newer)
@@ -250,10 +233,10 @@ def _with_missing(found: Sequence[SegmentFile]) -> Iterator[SegmentFile]:
         yield each
 
 
-def _flaws_of(found: SegmentFile) -> list[Flaw]:
+def _damages_of(found: SegmentFile) -> list[Damage]:
     """What cannot be used of a file."""
     return [
-        flaw_of(found.path.name, each)
+        each._replace(file=found.path.name)
         for each in read_file(found.path)
         if isinstance(each, Damage)
     ]

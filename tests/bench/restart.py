@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-from collector.restart.snapshots import SHARE
+from collector.restart.snapshot_schedule import SHARE
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 from tests.bench.live_sessions import bodies

@@ -45,16 +45,8 @@ from collector.state.records import (
     request_head,
     request_of,
 )
-from collector.state.segment import (
-    HEAD_BYTES,
-    HEADERS_BYTES,
-    VERSION,
-    Damage,
-    Header,
-    head_of,
-    read,
-    read_header,
-)
+from collector.state.segment import HEAD_BYTES, HEADERS_BYTES, VERSION, Header, head_of
+from collector.state.segment_reading import Damage, read, read_header
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
 from tests.conformance.bodies import BODIES, deep, proto_body

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _inspect(folder: Path, *, as_json: bool) -> int:
     from collector.offline.journal import contents, short_cuts, shown, shown_short
-    from collector.state.other_files import other_files
+    from collector.state.journal_files import other_files
 
     is_empty = True
     for content in contents(folder):

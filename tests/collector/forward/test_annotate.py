@@ -12,10 +12,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from collector.config.settings.forward import NextHopSettings
 from collector.restart.recovery import compiled
+from collector.state.journal_files import read_file
 from collector.state.records import RecordKind
 from collector.state.records import request_of as request_of_record
-from collector.state.segment import Record
-from collector.state.segment_reading import read_file
+from collector.state.segment_reading import Record
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body
 from tests.collector.event_loop import run, until

@@ -19,9 +19,9 @@ from collector.forward.unsent_request import UnsentRequest, bodies_of, unsent_in
 from collector.receive.request import Request
 from collector.restart.snapshot_content import SnapshotContent
 from collector.state.journal import FILE_BYTES_MIN, Journal, JournalRules
+from collector.state.journal_files import read_record
 from collector.state.records import ConfirmationRecord, ForwardRecord, RecordKind, encoded
 from collector.state.segment import number_of, segments
-from collector.state.segment_reading import read_record
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import http
 from tests.collector.event_loop import run, until

@@ -39,7 +39,7 @@ from collector.online_judges.judge_setup import feed_of
 from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.snapshot_content import SnapshotContent, SnapshotState
-from collector.restart.snapshots import Snapshots
+from collector.restart.snapshot_schedule import SnapshotSchedule
 from collector.sinks.alert.alert import Links
 from collector.sinks.alerts import Alerts
 from collector.state.journal import Journal, JournalRules
@@ -73,7 +73,7 @@ def scrape(
         Admission(memory=MemoryGuard(1 << 30, lambda: 0)),
         ConnectionMetrics({}),
         journal := Journal(Path("unused"), JournalRules(), now_ns),
-        Snapshots(
+        SnapshotSchedule(
             journal,
             SnapshotContent(
                 journal, monitor, {}, Settings(), lambda: SnapshotState({}, {}), now_ns

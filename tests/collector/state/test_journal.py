@@ -16,11 +16,11 @@ import pytest
 from collector.receive.request import Request
 from collector.receive.status_codes import ExportStatus, Refusal
 from collector.state.journal import Journal, JournalRules
+from collector.state.journal_files import found_in, read_file
 from collector.state.journal_reader import ATTEMPTS_MAX, JournalReader
 from collector.state.lock import Lock, LockedError
 from collector.state.records import RecordKind, UnwrittenRecord, decoded, request_of
-from collector.state.segment import Record
-from collector.state.segment_reading import found_in, read_file
+from collector.state.segment_reading import Record
 from collector.telemetry.logs import captured
 from tests.collector.state.life import START, Clock
 
@@ -376,8 +376,8 @@ def test_a_record_of_a_later_kind_is_passed_over(journal: Journal) -> None:
     assert journal.file is not None
     journal.file.append(99, START, (b"?",))
     keep(journal, b"known")
-    flaw, request = read_file(found_in(journal.folder)[0].path)
-    assert "kind 99" in flaw.why  # type: ignore[union-attr]
+    damage, request = read_file(found_in(journal.folder)[0].path)
+    assert "kind 99" in damage.why  # type: ignore[union-attr]
     assert isinstance(request, Record)
     assert request.kind == RecordKind.REQUEST
 

@@ -17,8 +17,8 @@ from collector.config.settings.alerts import AlertSettings
 from collector.config.settings.sessions import SessionSettings
 from collector.decode.span import Resource
 from collector.receive.memory_guard import MemoryGuard
-from collector.restart import snapshots as app_snapshots
-from collector.restart.snapshots import Snapshots
+from collector.restart import snapshot_schedule as app_snapshots
+from collector.restart.snapshot_schedule import SnapshotSchedule
 from collector.state.snapshot import newest, save
 from collector.state.snapshot import snapshots as files
 from collector.telemetry.logs import captured
@@ -36,7 +36,7 @@ LONG = 10_000.0
 ALERTS = AlertSettings(alertmanager=("http://127.0.0.1:1/",))
 
 
-def snapshots_of(life: Life) -> Snapshots:
+def snapshots_of(life: Life) -> SnapshotSchedule:
     assert life.app.state is not None
     return life.app.state.snapshots
 
@@ -483,7 +483,7 @@ def test_one_is_taken_before_the_journal_forgets_the_last(
     asyncio.run(run())
 
 
-async def _settle(snapshots: Snapshots) -> None:
+async def _settle(snapshots: SnapshotSchedule) -> None:
     """Until the process that writes has ended."""
     while snapshots.child:
         await asyncio.sleep(0.001)

@@ -8,17 +8,8 @@ from zlib import crc32
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.state.segment import (
-    HEAD_BYTES,
-    HEADERS_BYTES,
-    VERSION,
-    Damage,
-    Record,
-    head_of,
-    new_header,
-    read,
-    read_header,
-)
+from collector.state.segment import HEAD_BYTES, HEADERS_BYTES, VERSION, head_of, new_header
+from collector.state.segment_reading import Damage, Record, read, read_header
 
 PAYLOADS = (b"first", b"", b"third" * 20)
 

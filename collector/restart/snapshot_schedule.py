@@ -38,7 +38,7 @@ from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from monitor.limits import SECOND
 
-__all__ = ["Snapshots"]
+__all__ = ["SnapshotSchedule"]
 
 BYTES_MIN: Final = 16 << 10
 """A snapshot is taken once the journal has so much more: less is judged again in a moment."""
@@ -54,8 +54,8 @@ more again instead, for about as long."""
 LOOK_SECONDS: Final = 0.02
 
 
-class Snapshots:
-    """Takes them.
+class SnapshotSchedule:
+    """Takes snapshots when they are due.
 
     Args:
         journal: of the service.

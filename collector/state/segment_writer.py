@@ -23,14 +23,14 @@ from collector.state.segment import (
     place_of,
 )
 
-__all__ = ["FULL", "Writer"]
+__all__ = ["DISK_FULL", "SegmentWriter"]
 
 _FILE_MODE: Final = 0o600
-FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Another file would not fit either."""
 
 
-class Writer:
+class SegmentWriter:
     """One file, from its beginning on.
 
     Args:
@@ -77,7 +77,7 @@ class Writer:
         try:
             self._write((head, *parts), size)
         except OSError as problem:
-            self.is_broken = problem.errno not in FULL
+            self.is_broken = problem.errno not in DISK_FULL
             with suppress(OSError):
                 os.ftruncate(self.fd, self.size)
             raise
