@@ -59,8 +59,8 @@ from collector.calls.tree.trace_store import (
     Traces,
 )
 from collector.decode.span import Rejects, Resource, Span, UnjudgedSpansError
+from collector.dialects.ambiguous_spans import SpanAmbiguity, ambiguity_of, may_be_ambiguous
 from collector.dialects.choose import AGENT_KEYS, SESSION_KEYS, Plans
-from collector.dialects.doubt import Doubt, doubt_of, is_in_doubt
 from collector.dialects.names.name_bound import CUT, NAME_MAX
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import (
@@ -75,7 +75,7 @@ from collector.dialects.read import (
     unread_result,
     wrapped_by,
 )
-from collector.dialects.unclear import UNCLEAR
+from collector.dialects.unknown_dialect import UNCLEAR
 from collector.dialects.values.returned import returned
 from collector.telemetry.counters import Stats
 from monitor.alphabet.data_conditions import ANY_TOOL
@@ -314,7 +314,7 @@ class Pipeline:
         """Reads, joins and judges some spans, one step after the other: see `batch`."""
         plans: list[ReadPlan | None] = [None] * len(spans)
         readings: list[SpanReading | None] = [None] * len(spans)
-        doubts: dict[int, Doubt] | None = None
+        doubts: dict[int, SpanAmbiguity] | None = None
         for place, span in enumerate(spans):
             try:
                 plan = self._plans.of(span)
@@ -323,8 +323,8 @@ class Pipeline:
                     plan.doubtful
                     or span.events
                     or (reading is None and span.name != plan.untold)
-                ) and is_in_doubt(span, plan, reading):
-                    doubt = doubt_of(span, plan, reading)
+                ) and may_be_ambiguous(span, plan, reading):
+                    doubt = ambiguity_of(span, plan, reading)
                     reading = doubt.readings[0] if doubt.readings else None
                     if doubts is None:
                         doubts = {}
@@ -727,7 +727,7 @@ class Pipeline:
         self._rejects.add(f"span {span.span_id.hex()}", fault, "over_bound", span.resource)
 
     def _take_doubtful(
-        self, span: Span, plan: ReadPlan, doubt: Doubt, evidence: Evidence, now: int
+        self, span: Span, plan: ReadPlan, doubt: SpanAmbiguity, evidence: Evidence, now: int
     ) -> None:
         """A span that has further readings: each one is judged, and the doubt is counted once."""
         if doubt.reasons and (self._remembered or not doubt.readings):

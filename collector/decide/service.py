@@ -12,12 +12,8 @@ from collector.calls.question_handler import DecisionResult
 from collector.decide.answer import as_json_object
 from collector.decide.client_resources import ClientResources
 from collector.decide.request import BadRequest, QuestionRequest, read_outcome, read_question
-from collector.telemetry.counters import (
-    VERDICT_LATENCY_SECONDS,
-    DurationHistogram,
-    MetricReading,
-    Tally,
-)
+from collector.telemetry.counters import MetricReading, Tally
+from collector.telemetry.duration_histogram import VERDICT_LATENCY_SECONDS, DurationHistogram
 from collector.telemetry.json_text import as_json
 from monitor.engine import Monitor
 from monitor.spec.spec import Spec

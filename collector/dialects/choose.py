@@ -48,7 +48,7 @@ from collector.dialects.plan import (
     WrapperAt,
 )
 from collector.dialects.registry import DIALECTS
-from collector.dialects.unclear import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
+from collector.dialects.unknown_dialect import GIVEN, NAMES, SAYS, UNCLEAR, WITH_PARTS
 from collector.dialects.values.arguments import unless_scrubbed
 from collector.dialects.values.results import HANDED_THROUGH
 from collector.dialects.wrappers import WRAPPERS

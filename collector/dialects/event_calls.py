@@ -13,7 +13,7 @@ from collector.decode.span import Span
 from collector.dialects.names.session_and_agent_keys import is_served
 from collector.dialects.names.span_name import span_name
 from collector.dialects.read import TOO_LONG, SpanReading
-from collector.dialects.unclear import GIVEN, NAMES, SAYS, SPOKEN
+from collector.dialects.unknown_dialect import GIVEN, NAMES, SAYS, SPOKEN
 
 __all__ = ["tells_of_call"]
 

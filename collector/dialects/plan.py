@@ -273,7 +273,7 @@ class ReadPlan:
         self.doubled: tuple[tuple[int, ...], ...] = ()
         """Places of equal keys, for each duplicated key that decides on the reading."""
         self.doubtful = False
-        """True if there are rivals or twins: see the module `doubt`."""
+        """True if there are rivals or twins: see the module `ambiguous_spans`."""
         self.untold: str | None = None
         """Last name without a tool, of a span that is no call: the next span mostly has the same
         name."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from collector.telemetry.counters import DELIVERY_SECONDS, DurationHistogram
+from collector.telemetry.duration_histogram import DELIVERY_SECONDS, DurationHistogram
 
 __all__ = ["DROPPED", "Counts"]
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from collector.online_judges.canary_figures import CanaryFigures
 from collector.online_judges.judge_panel import PanelAnswer
-from collector.telemetry.counters import DurationHistogram, MetricReading
+from collector.telemetry.counters import MetricReading
+from collector.telemetry.duration_histogram import DurationHistogram
 from judges.judgement_record import OUTCOMES, JudgementRecord
 
 __all__ = ["DROPPED_SESSIONS", "JudgeCounts"]

@@ -31,7 +31,8 @@ from collector.sinks.otlp_logs import (
 from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.clock import Standstill
-from collector.telemetry.counters import DurationHistogram, MetricReading
+from collector.telemetry.counters import MetricReading
+from collector.telemetry.duration_histogram import DurationHistogram
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from collector.sinks.http_client import DeliveryError
-from collector.telemetry.counters import DELIVERY_SECONDS, DurationHistogram
+from collector.telemetry.duration_histogram import DELIVERY_SECONDS, DurationHistogram
 from collector.telemetry.logs import log
 from collector.telemetry.tracing import Tracer, traced
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any, Final, NamedTuple
 
-from monitor.aggregate.histogram import Exemplar, ScoreHistogram
+from monitor.aggregate.score_histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.reference.comparison import PHASES, Departure
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from monitor.aggregate.drift import Drift
-from monitor.aggregate.histogram import ScoreHistogram
+from monitor.aggregate.score_histogram import ScoreHistogram
 from monitor.aggregate.totals import Pair, Totals
 from monitor.records import Kind, Obstacle, Reason
 

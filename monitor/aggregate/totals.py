@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from monitor.aggregate.consistency_sample import ConsistencySample
 from monitor.aggregate.drift import Drift, by_risk
-from monitor.aggregate.histogram import Exemplar, ScoreHistogram
+from monitor.aggregate.score_histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.records import CALL_KINDS, Kind, Obstacle, Reason, SessionKey
 from monitor.scores.score_records import SCORES, SPREADS, FinalScores

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
-from monitor.aggregate.histogram import Exemplar
+from monitor.aggregate.score_histogram import Exemplar
 from monitor.alphabet.explanation import explain_mismatch
 from monitor.alphabet.readings import NO_DATA
 from monitor.automaton.position import Position

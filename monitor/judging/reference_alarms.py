@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from monitor.aggregate.drift import Drift, DriftSample, Way
-from monitor.aggregate.histogram import Exemplar
+from monitor.aggregate.score_histogram import Exemplar
 from monitor.aggregate.totals import NO_SHARE, Share
 from monitor.records import ReferenceAlarm
 from monitor.reference.comparison import (

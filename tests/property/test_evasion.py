@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from collector.dialects.registry import DIALECTS
-from collector.dialects.unclear import GIVEN, NAMES, SAYS
+from collector.dialects.unknown_dialect import GIVEN, NAMES, SAYS
 from monitor.spec.compiler.compile import compile_text
 from tests.collector.conftest import Bench, Wire
 

@@ -58,7 +58,8 @@ from collector.decode.retained import RetainedAttributes
 from collector.decode.span import Resource
 from collector.dialects.values.arguments import BareValue
 from collector.dialects.wrappers import WrappedCall
-from collector.telemetry.counters import DurationHistogram, Tally
+from collector.telemetry.counters import Tally
+from collector.telemetry.duration_histogram import DurationHistogram
 from monitor.plain_records.kinds import KindChange, kept
 
 __all__ = ["CALL_KINDS"]

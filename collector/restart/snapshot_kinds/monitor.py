@@ -7,7 +7,7 @@ from typing import Final
 
 from monitor.aggregate.consistency_sample import ConsistencySample
 from monitor.aggregate.drift import Drift, DriftSample
-from monitor.aggregate.histogram import Exemplar, ScoreHistogram
+from monitor.aggregate.score_histogram import Exemplar, ScoreHistogram
 from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from monitor.aggregate.histogram import Exemplar
+from monitor.aggregate.score_histogram import Exemplar
 from monitor.alphabet.things import CallThings
 from monitor.records import Evidence, ToolCall, built
 from monitor.session.log import call_ids

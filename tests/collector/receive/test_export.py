@@ -19,7 +19,8 @@ from collector.receive.status_codes import (
     status_bytes,
     status_message,
 )
-from collector.telemetry.counters import DurationHistogram, Stats
+from collector.telemetry.counters import Stats
+from collector.telemetry.duration_histogram import DurationHistogram
 from collector.telemetry.logs import captured
 
 

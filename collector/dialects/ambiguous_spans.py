@@ -1,4 +1,4 @@
-"""Ambiguous spans: all readings of a span as a call, and the reasons for the doubt.
+"""Spans that may mean several calls: all readings of a span as a call, and the reasons to count.
 
 No known instrumentation writes such spans, so plans keep ordinary spans out of this module.
 """
@@ -15,9 +15,9 @@ from collector.dialects.names.session_and_agent_keys import is_served
 from collector.dialects.names.span_name import LENGTH_MAX, span_name
 from collector.dialects.plan import ReadPlan
 from collector.dialects.read import TOO_LONG, SpanReading, read, read_as
-from collector.dialects.unclear import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
+from collector.dialects.unknown_dialect import SPOKEN, SPOKEN_BEGINS, TOOL_BY_NAME
 
-__all__ = ["READINGS_MAX", "Doubt", "doubt_of", "is_in_doubt"]
+__all__ = ["READINGS_MAX", "SpanAmbiguity", "ambiguity_of", "may_be_ambiguous"]
 
 READINGS_MAX: Final = 8
 """Readings of one span that are judged. Further ones are only counted."""
@@ -25,7 +25,7 @@ READINGS_MAX: Final = 8
 _SPOKEN: Final = span_name(SPOKEN)
 
 
-class Doubt:
+class SpanAmbiguity:
     """All readings of a span, and the reasons to count."""
 
     __slots__ = ("readings", "reasons")
@@ -49,8 +49,8 @@ class Doubt:
             self.readings.append(reading)
 
 
-def is_in_doubt(span: Span, plan: ReadPlan, reading: SpanReading | None) -> bool:
-    """True if `doubt_of` may find more than the one reading."""
+def may_be_ambiguous(span: Span, plan: ReadPlan, reading: SpanReading | None) -> bool:
+    """True if `ambiguity_of` may find more than the one reading."""
     if plan.doubtful or (span.events and tells_of_call(span, reading)):
         return True
     if reading is not None:
@@ -62,7 +62,7 @@ def is_in_doubt(span: Span, plan: ReadPlan, reading: SpanReading | None) -> bool
     return False
 
 
-def doubt_of(span: Span, plan: ReadPlan, reading: SpanReading | None) -> Doubt:
+def ambiguity_of(span: Span, plan: ReadPlan, reading: SpanReading | None) -> SpanAmbiguity:
     """All ways to read a span, the one there is first.
 
     Args:
@@ -70,54 +70,56 @@ def doubt_of(span: Span, plan: ReadPlan, reading: SpanReading | None) -> Doubt:
         plan: of its shape.
         reading: what `read` has made of it.
     """
-    doubt = Doubt()
-    _add_all(doubt, span, plan, reading)
+    ambiguity = SpanAmbiguity()
+    _add_all(ambiguity, span, plan, reading)
     if plan.twins and _is_doubled(span, plan):
-        doubt.count("ambiguous_attribute")
+        ambiguity.count("ambiguous_attribute")
         for twin in plan.twins:
-            _add_all(doubt, span, twin, read(span, twin) if twin.calls else None)
-    if len({each.tool for each in doubt.readings}) > 1:
-        doubt.count("ambiguous_tool")
+            _add_all(ambiguity, span, twin, read(span, twin) if twin.calls else None)
+    if len({each.tool for each in ambiguity.readings}) > 1:
+        ambiguity.count("ambiguous_tool")
     if span.events and tells_of_call(span, reading):
-        doubt.count("call_in_event")
-    return doubt
+        ambiguity.count("call_in_event")
+    return ambiguity
 
 
-def _add_all(doubt: Doubt, span: Span, plan: ReadPlan, reading: SpanReading | None) -> None:
+def _add_all(
+    ambiguity: SpanAmbiguity, span: Span, plan: ReadPlan, reading: SpanReading | None
+) -> None:
     if reading is None:
-        _add_unclear(doubt, span, plan)
+        _add_unclear(ambiguity, span, plan)
         return
-    doubt.add(reading)
+    ambiguity.add(reading)
     if reading is not TOO_LONG:
         for name in _texts(span, plan.rivals):
             if name != reading.tool and not is_served(reading.tool, name):
-                doubt.add(_named(span, plan, name))
+                ambiguity.add(_named(span, plan, name))
 
 
-def _add_unclear(doubt: Doubt, span: Span, plan: ReadPlan) -> None:
+def _add_unclear(ambiguity: SpanAmbiguity, span: Span, plan: ReadPlan) -> None:
     """Adds readings of a span that no dialect reads as a call, from whatever names a tool there."""
     unclear = plan.unclear
     spoken = _SPOKEN.find(span.name) or ""
     if unclear is None:
         if spoken:
-            doubt.count("operation_conflict")
+            ambiguity.count("operation_conflict")
         return
     if unclear.known:
-        doubt.count("look_alike")
+        ambiguity.count("look_alike")
         return
     odd = list(_odd_texts(span, plan.names))
     names = [*_texts(span, plan.names), *([spoken] if spoken else []), *odd]
     if not names and TOOL_BY_NAME in plan.says and span.name:
         names = [span.name]
     if not names:
-        doubt.count("unnamed_tool")
+        ambiguity.count("unnamed_tool")
         return
     if not plan.says:
-        doubt.count("look_alike" if unclear.parts else "operation_conflict")
+        ambiguity.count("look_alike" if unclear.parts else "operation_conflict")
         if not unclear.given:
             return
     for name in names:
-        doubt.add(_named(span, plan, name))
+        ambiguity.add(_named(span, plan, name))
 
 
 def _named(span: Span, plan: ReadPlan, tool: str) -> SpanReading:
