@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from offrails_guard.decision import (
     NO_SESSION,
-    NO_SPEC,
     NOTHING,
     Decision,
     Outcome,
-    Policies,
-    Policy,
     UnreadableDecisionError,
 )
 from offrails_guard.forks import renew_after_fork
+from offrails_guard.policies import NO_SPEC, Policies, Policy
 from offrails_guard.question import Call, Question, QuestionContext, current_span
 from offrails_guard.transport.wire import Failure, ResultError, outcome_body
 from offrails_guard.wrapped_function import OnDenied, wrapped

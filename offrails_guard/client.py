@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 from offrails_guard.base import BaseGuard, Session
-from offrails_guard.decision import NOTHING, Decision, Outcome, Policy
+from offrails_guard.decision import NOTHING, Decision, Outcome
+from offrails_guard.policies import Policy
 from offrails_guard.question import Question
 from offrails_guard.transport.connection import Loop, ServiceConnection, Waiter
 from offrails_guard.transport.deadline import TURNS_MAX

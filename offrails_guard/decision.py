@@ -5,48 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
+
+from offrails_guard.policies import NO_SPEC, UNAVAILABLE, UNKNOWN, Policies
 
 __all__ = [
     "NOTHING",
     "Decision",
     "DeniedError",
     "Outcome",
-    "Policies",
-    "Policy",
     "UnreadableDecisionError",
 ]
-
-Policy = Literal["allow", "deny"]
-"""What to do where there is no decision."""
 
 Outcome = Literal["ran", "failed", "skipped"]
 """What became of a call."""
 
 WORDS: Final = ("allow", "deny", "unknown")
-UNKNOWN: Final = "unknown"
-NO_SPEC: Final = "no_spec"
 NO_SESSION: Final = "no_session"
 """Why there is no decision where the client names neither a session nor a trace."""
-UNAVAILABLE: Final = "unavailable"
-
-
-class Policies(NamedTuple):
-    """What to do with calls that no spec has found right or wrong."""
-
-    on_unavailable: Policy = "allow"
-    """Nobody could be asked in time."""
-    on_unknown: Policy = "allow"
-    """Policy if it is not known whether the call is harmful."""
-    on_no_spec: Policy = "allow"
-    """No spec matches the agent."""
-
-    def allow(self, word: str) -> bool:
-        """Whether to make a call with this decision."""
-        settings = {"unknown": self.on_unknown, NO_SPEC: self.on_no_spec}
-        return settings.get(word, word) == "allow"
-
-
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 """No attributes, no fields."""
 
@@ -111,7 +87,7 @@ class Decision:
     @classmethod
     def without_answer(cls, why: str, policies: Policies) -> Decision:
         """The guard's own decision where nobody could be asked."""
-        allowed = policies.on_unavailable == "allow"
+        allowed = policies.allow(UNAVAILABLE)
         message = "" if allowed else NOT_ASKED
         return cls(allowed, UNAVAILABLE, message=message, unavailable=why)
 

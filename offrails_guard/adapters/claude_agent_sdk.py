@@ -12,8 +12,8 @@ from typing import Any
 from claude_agent_sdk import HookMatcher
 
 from offrails_guard.adapters.claude_hooks import ASKED, OUTCOMES, denial, question
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.base import BaseGuard
-from offrails_guard.held.held_decisions import HeldDecisions
 
 __all__ = ["hooks"]
 
@@ -23,7 +23,7 @@ def hooks(guard: BaseGuard) -> dict[Any, list[HookMatcher]]:
 
     Without a session of the guard, the SDK's session is it.
     """
-    held = HeldDecisions()
+    awaiting = DecisionIds()
 
     async def ask(event: Any, tool_use_id: str | None, _context: Any) -> Any:
         asked = question(guard, event)
@@ -31,12 +31,12 @@ def hooks(guard: BaseGuard) -> dict[Any, list[HookMatcher]]:
         if not decision.allowed:
             guard.refused(decision)
             return denial(decision)
-        held.put(tool_use_id or asked["call_id"], decision.decision_id)
+        awaiting.put(tool_use_id or asked["call_id"], decision.decision_id)
         return {}
 
     async def ended(event: Any, tool_use_id: str | None, _context: Any) -> Any:
         call = tool_use_id or event.get("tool_use_id") or ""
-        guard.outcome(held.take(call), OUTCOMES[event["hook_event_name"]])
+        guard.outcome(awaiting.take(call), OUTCOMES[event["hook_event_name"]])
         return {}
 
     before, after = HookMatcher(hooks=[ask]), HookMatcher(hooks=[ended])

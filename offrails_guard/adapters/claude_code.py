@@ -22,10 +22,11 @@ from offrails_guard.adapters.claude_hooks import (
     is_new,
     question,
 )
+from offrails_guard.awaiting_outcome.decision_id_files import DecisionIdFiles
 from offrails_guard.base import BaseGuard
-from offrails_guard.decision import NOT_ASKED, Decision, Policy
-from offrails_guard.held.held_files import HeldFiles
+from offrails_guard.decision import NOT_ASKED, Decision
 from offrails_guard.lenient_json import read
+from offrails_guard.policies import Policy
 
 __all__ = ["HookReply", "reply"]
 
@@ -42,37 +43,39 @@ class HookReply(NamedTuple):
 
 
 def reply(
-    text: bytes, guard: BaseGuard, held: HeldFiles, policy: Policy, *, as_json: bool
+    text: bytes, guard: BaseGuard, awaiting: DecisionIdFiles, policy: Policy, *, as_json: bool
 ) -> HookReply:
     """The answer to one event; never raises.
 
     Args:
         text: the event.
         guard: asked before a tool.
-        held: the decisions of calls that are on their way.
+        awaiting: the decisions of calls that are on their way.
         policy: what to do with a call where the event cannot be read.
         as_json: deny by `permissionDecision` on standard output, in place of exit code 2.
     """
     try:
-        return _reply(text, guard, held, as_json=as_json)
+        return _reply(text, guard, awaiting, as_json=as_json)
     except Exception as problem:  # noqa: BLE001 - an agent does not fail for its guard
         if policy == "deny":
             return HookReply(BLOCK, err=NOT_ASKED)
         return HookReply(NOTICE, err=f"offrails hook: {problem}")
 
 
-def _reply(text: bytes, guard: BaseGuard, held: HeldFiles, *, as_json: bool) -> HookReply:
+def _reply(
+    text: bytes, guard: BaseGuard, awaiting: DecisionIdFiles, *, as_json: bool
+) -> HookReply:
     event = _event(text)
     name, tool = event.get("hook_event_name"), event.get("tool_name")
     if not isinstance(name, str) or (name == ASKED and not isinstance(tool, str)):
         raise ValueError("the event cannot be read")
     if name == ASKED:
-        return _ask(event, guard, held, as_json=as_json)
+        return _ask(event, guard, awaiting, as_json=as_json)
     if name == STARTED and is_new(event):
-        held.put(_session(event), "new")
+        awaiting.put(_session(event), "new")
     if name in OUTCOMES:
-        held.take(_session(event))
-        guard.outcome(held.take(_call(event)), OUTCOMES[name])
+        awaiting.take(_session(event))
+        guard.outcome(awaiting.take(_call(event)), OUTCOMES[name])
     return HookReply(GO_ON)
 
 
@@ -83,24 +86,24 @@ def _event(text: bytes) -> dict[str, Any]:
 
 
 def _ask(
-    event: Mapping[str, Any], guard: BaseGuard, held: HeldFiles, *, as_json: bool
+    event: Mapping[str, Any], guard: BaseGuard, awaiting: DecisionIdFiles, *, as_json: bool
 ) -> HookReply:
     asked = question(guard, event)
-    asked["new_session"] = held.has(_session(event))
+    asked["new_session"] = awaiting.has(_session(event))
     decision = guard.check(asked.pop("tool"), asked.pop("arguments"), **asked)
     if decision.allowed:
-        held.put(_call(event), decision.decision_id)
-        return HookReply(GO_ON, out=_notice(event, decision, held))
+        awaiting.put(_call(event), decision.decision_id)
+        return HookReply(GO_ON, out=_notice(event, decision, awaiting))
     guard.refused(decision)
     if as_json:
         return HookReply(GO_ON, out=json.dumps(denial(decision)))
     return HookReply(BLOCK, err=decision.message)
 
 
-def _notice(event: Mapping[str, Any], decision: Decision, held: HeldFiles) -> str:
+def _notice(event: Mapping[str, Any], decision: Decision, awaiting: DecisionIdFiles) -> str:
     """For the user, once in a session: a call goes on that nobody has judged. "" otherwise."""
     kind = f"notice {decision.unavailable or decision.decision}"
-    if decision.judged or not held.is_first(f"{kind} {event.get('session_id')}"):
+    if decision.judged or not awaiting.is_first(f"{kind} {event.get('session_id')}"):
         return ""
     return json.dumps({"systemMessage": f"offrails: {decision.notice}"})
 

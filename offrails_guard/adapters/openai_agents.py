@@ -21,8 +21,8 @@ from agents import (
     ToolOutputGuardrailData,
 )
 
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.base import BaseGuard
-from offrails_guard.held.held_decisions import HeldDecisions
 
 __all__ = ["guarded", "guardrails"]
 
@@ -44,7 +44,7 @@ def guardrails(guard: BaseGuard) -> tuple[ToolInputGuardrail[Any], ToolOutputGua
 
     Both also fit servers: `MCPServerStdio(..., tool_input_guardrails=[...], tool_output_guardrails=[...])`.
     """
-    held = HeldDecisions()
+    awaiting = DecisionIds()
 
     async def ask(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
         context = data.context
@@ -57,12 +57,12 @@ def guardrails(guard: BaseGuard) -> tuple[ToolInputGuardrail[Any], ToolOutputGua
         if not decision.allowed:
             guard.refused(decision)
             return ToolGuardrailFunctionOutput.reject_content(decision.message, decision)
-        held.put(context.tool_call_id, decision.decision_id)
+        awaiting.put(context.tool_call_id, decision.decision_id)
         return ToolGuardrailFunctionOutput.allow(decision)
 
     async def ran(data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         # A tool's exception has become its output by now: only spans tell it from a result.
-        guard.outcome(held.take(data.context.tool_call_id), "ran")
+        guard.outcome(awaiting.take(data.context.tool_call_id), "ran")
         return ToolGuardrailFunctionOutput.allow()
 
     return ToolInputGuardrail(ask, "offrails"), ToolOutputGuardrail(ran, "offrails")

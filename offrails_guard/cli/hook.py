@@ -82,7 +82,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def reply_of(event: bytes, guard: BaseGuard, options: argparse.Namespace) -> HookReply:
     """The answer to one event."""
     from offrails_guard.adapters.claude_code import reply
-    from offrails_guard.held.held_files import HeldFiles
+    from offrails_guard.awaiting_outcome.decision_id_files import DecisionIdFiles
 
-    held = HeldFiles(scope=f"{options.url} {options.service}")
-    return reply(event, guard, held, options.on_unavailable, as_json=options.json)
+    awaiting = DecisionIdFiles(scope=f"{options.url} {options.service}")
+    return reply(event, guard, awaiting, options.on_unavailable, as_json=options.json)

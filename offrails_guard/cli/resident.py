@@ -14,7 +14,7 @@ import os
 import socket
 from collections.abc import Callable
 
-from offrails_guard.held.own_folder import is_ours, own_folder
+from offrails_guard.own_folder import is_ours, own_folder
 from offrails_guard.transport.patience import Patience
 
 __all__ = ["EVENT_BYTES_MAX", "HookRequest", "answer_of", "listen", "serve", "socket_path"]

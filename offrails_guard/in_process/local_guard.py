@@ -32,8 +32,9 @@ try:
 except ImportError as problem:
     raise missing("LocalGuard", "monitor", "local", problem) from problem
 from offrails_guard.base import BaseGuard, Session
-from offrails_guard.decision import NO_REASON, NO_SPEC, NOTHING, Decision, Outcome, Policy
+from offrails_guard.decision import NO_REASON, NOTHING, Decision, Outcome
 from offrails_guard.forks import hold_at_fork
+from offrails_guard.policies import NO_SPEC, Policy
 from offrails_guard.question import Call, Question, QuestionContext
 
 __all__ = ["CONFIRM_SECONDS", "HELD_MAX", "Deliver", "LocalGuard"]

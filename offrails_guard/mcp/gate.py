@@ -8,11 +8,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.base import BaseGuard
-from offrails_guard.decision import NOT_ASKED, Decision, Policy
-from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.decision import NOT_ASKED, Decision
 from offrails_guard.mcp import messages
 from offrails_guard.mcp.messages import ClientMessages
+from offrails_guard.policies import Policy
 
 __all__ = ["ASKED_MAX", "Gate"]
 
@@ -69,7 +70,7 @@ class Gate:
     async def ask(
         self,
         incoming: ClientMessages,
-        held: HeldDecisions,
+        awaiting: DecisionIds,
         session: str = "",
         trace_id: str = "",
     ) -> bytes | None:
@@ -77,7 +78,7 @@ class Gate:
 
         Args:
             incoming: what the text holds: one message, or a batch of them.
-            held: keeps the decisions of calls that go on.
+            awaiting: keeps the decisions of calls that go on.
             session: that the transport knows.
             trace_id: likewise, for calls that name none.
         """
@@ -91,25 +92,25 @@ class Gate:
         if all(each.allowed for each in decisions):
             self._new.pop(names["session"], None)
             for call, decision in zip(incoming.calls, decisions, strict=True):
-                held.put(call.key, decision.decision_id)
+                awaiting.put(call.key, decision.decision_id)
             return None
         self._take_back(decisions)
         return messages.answers(incoming, decisions)
 
-    def withdraw(self, incoming: ClientMessages, held: HeldDecisions) -> None:
+    def withdraw(self, incoming: ClientMessages, awaiting: DecisionIds) -> None:
         """The calls of a text that was to go on are not made: their client gives them up."""
         for each in incoming.calls:
-            self._guard.outcome(held.take(each.key), "skipped")
+            self._guard.outcome(awaiting.take(each.key), "skipped")
 
-    def settle(self, text: bytes, held: HeldDecisions) -> None:
+    def settle(self, text: bytes, awaiting: DecisionIds) -> None:
         """Says what became of the calls that a text from the server answers."""
-        if len(held):
+        if len(awaiting):
             for key, outcome in messages.outcomes(text):
-                self._guard.outcome(held.take(key), outcome)
+                self._guard.outcome(awaiting.take(key), outcome)
 
-    def fail(self, held: HeldDecisions) -> None:
+    def fail(self, awaiting: DecisionIds) -> None:
         """The server is gone: what it was to do has failed."""
-        for decision_id in held.take_all():
+        for decision_id in awaiting.take_all():
             self._guard.outcome(decision_id, "failed")
 
     def _names(self, incoming: ClientMessages, session: str, trace_id: str) -> dict[str, Any]:

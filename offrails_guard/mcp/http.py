@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.mcp.gate import Gate
 from offrails_guard.mcp.messages import traceparent
 
@@ -88,7 +88,7 @@ class HttpProxy:
     async def _serve(self, scope: Message, body: bytes, send: Send) -> None:
         """Asks for what a request calls, and passes it on."""
         headers = {name.lower(): value for name, value in scope["headers"]}
-        held = HeldDecisions()
+        awaiting = DecisionIds()
         if body:
             if not _is_plain(headers):
                 await _answer(send, 415, b'{"error":"expected UTF-8 without Content-Encoding"}')
@@ -99,18 +99,18 @@ class HttpProxy:
                 return
             session = headers.get(_SESSION, b"").decode("latin-1")
             trace_id, _ = traceparent(headers.get(b"traceparent", b"").decode("latin-1"))
-            denied = await self._gate.ask(incoming, held, session, trace_id)
+            denied = await self._gate.ask(incoming, awaiting, session, trace_id)
             if denied is not None:
                 await _answer(send, 200 if denied else 403, denied)
                 return
-        await self._forward(scope, body, held, send)
+        await self._forward(scope, body, awaiting, send)
 
     async def aclose(self) -> None:
         """Closes the connections to the server."""
         await self._pool.aclose()
 
     async def _forward(
-        self, scope: Message, body: bytes, held: HeldDecisions, send: Send
+        self, scope: Message, body: bytes, awaiting: DecisionIds, send: Send
     ) -> None:
         target = self._origin + scope["raw_path"]
         if scope["query_string"]:
@@ -130,14 +130,14 @@ class HttpProxy:
                 self._note_session(scope, response)
                 start = {"type": "http.response.start", "status": response.status}
                 await send({**start, "headers": _kept(response.headers)})
-                await self._pass_on(response, held, send)
+                await self._pass_on(response, awaiting, send)
         except (
             httpcore.NetworkError,
             httpcore.ProtocolError,
             httpcore.TimeoutException,
             OSError,
         ):
-            self._gate.fail(held)
+            self._gate.fail(awaiting)
             if begun:
                 raise
             await _answer(send, 502, b'{"error":"the server cannot be reached"}')
@@ -150,9 +150,9 @@ class HttpProxy:
                     self._gate.begin(value.decode("latin-1"))
 
     async def _pass_on(
-        self, response: httpcore.Response, held: HeldDecisions, send: Send
+        self, response: httpcore.Response, awaiting: DecisionIds, send: Send
     ) -> None:
-        answer = _Answer(self._gate, held, dict(response.headers))
+        answer = _Answer(self._gate, awaiting, dict(response.headers))
         try:
             async for part in response.aiter_stream():
                 answer.add(part)
@@ -167,12 +167,12 @@ class HttpProxy:
 class _Answer:
     """Settles calls by a response, as it passes: by each of its events, or by the whole body."""
 
-    def __init__(self, gate: Gate, held: HeldDecisions, headers: dict[bytes, bytes]) -> None:
+    def __init__(self, gate: Gate, awaiting: DecisionIds, headers: dict[bytes, bytes]) -> None:
         kind = {name.lower(): value for name, value in headers.items()}.get(
             b"content-type", b""
         )
         self._gate = gate
-        self._held = held
+        self._awaiting = awaiting
         self._has_events = kind.startswith(b"text/event-stream")
         self._seen = bytearray()
         """What is not read yet."""
@@ -180,7 +180,7 @@ class _Answer:
 
     def add(self, part: bytes) -> None:
         """A part of the body."""
-        if self._too_long or not len(self._held):
+        if self._too_long or not len(self._awaiting):
             return
         self._seen += part
         if self._has_events:
@@ -188,7 +188,7 @@ class _Answer:
             self._seen = rest
             for line in lines:
                 if line.startswith(b"data:"):
-                    self._gate.settle(bytes(line.removeprefix(b"data:")), self._held)
+                    self._gate.settle(bytes(line.removeprefix(b"data:")), self._awaiting)
         if len(self._seen) > SEEN_BYTES_MAX:
             self._too_long = True
             self._seen.clear()
@@ -196,7 +196,7 @@ class _Answer:
     def end(self) -> None:
         """The end of the body."""
         if not self._has_events and self._seen:
-            self._gate.settle(bytes(self._seen), self._held)
+            self._gate.settle(bytes(self._seen), self._awaiting)
 
 
 def _is_plain(headers: dict[bytes, bytes]) -> bool:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import IO, Final
 
-from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.mcp.gate import ASKED_MAX, Gate
 from offrails_guard.mcp.messages import ClientMessages, key_of
 
@@ -66,7 +66,7 @@ class StdioProxy:
         self._gate = gate
         self._in = client_in
         self._out = client_out
-        self._held = HeldDecisions()
+        self._awaiting = DecisionIds()
         self._writing = threading.Lock()
         self._sending = threading.Lock()
         """Held while a line goes on to the server, and while it is decided whether one does."""
@@ -85,7 +85,7 @@ class StdioProxy:
             requests.start()
             assert server.stdout is not None
             for line in server.stdout:
-                self._gate.settle(line, self._held)
+                self._gate.settle(line, self._awaiting)
                 if not self._reply(line):
                     server.terminate()
                     break
@@ -147,7 +147,7 @@ class StdioProxy:
 
     async def _ask(self, asked: _Asked, line: bytes, server: IO[bytes]) -> None:
         try:
-            answer = await self._gate.ask(asked.incoming, self._held)
+            answer = await self._gate.ask(asked.incoming, self._awaiting)
             # A server that does not read may keep a line waiting; other calls go on being asked about.
             await asyncio.to_thread(self._decided, asked, answer, line, server)
         finally:
@@ -160,7 +160,7 @@ class StdioProxy:
             self._asked.remove(asked)
             if asked.is_cancelled:
                 if answer is None:
-                    self._gate.withdraw(asked.incoming, self._held)
+                    self._gate.withdraw(asked.incoming, self._awaiting)
                 return
             if answer is None:
                 _write(server, line)

@@ -6,8 +6,9 @@ import json
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from offrails_guard.decision import Decision, Outcome, Policies, UnreadableDecisionError
+from offrails_guard.decision import Decision, Outcome, UnreadableDecisionError
 from offrails_guard.lenient_json import NESTED_MAX
+from offrails_guard.policies import Policies
 from offrails_guard.question import BODY_BYTES_MAX, Question, as_json
 
 __all__ = [

@@ -16,8 +16,8 @@ import pytest
 from monitor import Monitor
 from offrails_guard import LocalGuard
 from offrails_guard.adapters.claude_code import reply
-from offrails_guard.decision import Policy
-from offrails_guard.held.held_files import FILES_MAX, HeldFiles
+from offrails_guard.awaiting_outcome.decision_id_files import FILES_MAX, DecisionIdFiles
+from offrails_guard.policies import Policy
 from tests.end_to_end.loopback import free_port
 from tests.end_to_end.service import ROOT
 from tests.offrails_guard.double import DENIED, Double
@@ -199,7 +199,7 @@ def test_the_user_is_told_once_that_nobody_judges(double: Double, hook: Hook) ->
 def test_a_fault_of_ours_is_the_settings(tmp_path: Path, policy: Policy, code: int) -> None:
     """An exception is a notice for the user, or a call that is not made; a name that is no text is none."""
     guard = LocalGuard(Monitor())
-    held = HeldFiles(tmp_path / "held")
+    held = DecisionIdFiles(tmp_path / "held")
     odd = event("scan", session_id="\ud800", tool_use_id="\ud800").encode()
     assert reply(odd, guard, held, policy, as_json=False).code == 0
     guard.check = None  # type: ignore[assignment, method-assign]
@@ -232,12 +232,12 @@ def test_what_cannot_be_used_is_the_settings(hook: Hook, setting: str, code: int
 
 def test_decisions_are_kept_for_their_user_alone(tmp_path: Path) -> None:
     """The folder is made with rights for its user; one that others can open is not used."""
-    ours = HeldFiles(tmp_path / "ours")
+    ours = DecisionIdFiles(tmp_path / "ours")
     ours.put("c1", "d1")
     open_folder = tmp_path / "open"
     open_folder.mkdir(mode=0o777)
     open_folder.chmod(0o777)
-    others = HeldFiles(open_folder)
+    others = DecisionIdFiles(open_folder)
     others.put("c1", "d1")
 
     assert stat.S_IMODE((tmp_path / "ours").stat().st_mode) == 0o700
@@ -250,7 +250,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(target)
-    HeldFiles(tmp_path / "link").put("c1", "d1")
+    DecisionIdFiles(tmp_path / "link").put("c1", "d1")
 
     assert list(target.iterdir()) == []
 
@@ -258,7 +258,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_decisions_that_nobody_takes_are_bounded(tmp_path: Path) -> None:
     """Beyond the bound the oldest files go; the newest stay."""
     folder = tmp_path / "held"
-    held = HeldFiles(folder)
+    held = DecisionIdFiles(folder)
     for number in range(FILES_MAX + 5):
         held.put(f"c{number}", f"d{number}")
 

@@ -19,7 +19,7 @@ import pytest
 
 from monitor import Limits, Monitor
 from offrails_guard import Call, LocalGuard
-from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.transport.pause import Pause
 from tests.end_to_end.service import ROOT
 from tests.offrails_guard.conftest import Make
@@ -162,7 +162,7 @@ def test_many_children_ask_while_threads_ask(double: Double, make: Make, kind: s
     guard = (
         make() if kind == "of a service" else LocalGuard(Monitor([], Limits()), session="s1")
     )
-    asked = HeldDecisions()
+    asked = DecisionIds()
     ended = threading.Event()
 
     def asks(number: int) -> None:
@@ -193,8 +193,8 @@ def test_many_children_ask_while_threads_ask(double: Double, make: Make, kind: s
 
 
 def test_a_child_remembers_calls_on_their_way() -> None:
-    """The lock of `HeldDecisions`, which adapters keep, does not outlive a fork either."""
-    calls, [lock] = with_locks(HeldDecisions, "held.held_decisions")
+    """The lock of `DecisionIds`, which adapters keep, does not outlive a fork either."""
+    calls, [lock] = with_locks(DecisionIds, "awaiting_outcome.decision_ids")
     calls.put("c1", "d1")
     with held(lock):
         assert in_child(lambda: calls.take("c1") == "d1")

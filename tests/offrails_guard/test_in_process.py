@@ -13,7 +13,7 @@ import pytest
 from monitor import Limits, Monitor, Verdict
 from monitor.limits import SECOND
 from offrails_guard import Call, DeniedError, LocalGuard
-from offrails_guard.held.held_decisions import HeldDecisions
+from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.in_process.local_guard import HELD_MAX
 from offrails_guard.mcp.gate import Gate
 from tests.monitor.test_engine import specs
@@ -132,7 +132,7 @@ def test_functions_are_asked_for() -> None:
 def test_adapters_take_it() -> None:
     """What stands before a tool takes any guard: here the gate before an MCP server."""
     guard = make()
-    gate, held = Gate(guard, "deny"), HeldDecisions()
+    gate, held = Gate(guard, "deny"), DecisionIds()
     call = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{"amount":5}}}'
 
     def ask(text: bytes) -> bytes | None:

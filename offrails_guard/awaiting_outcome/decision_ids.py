@@ -12,16 +12,16 @@ from typing import Final
 
 from offrails_guard.forks import renew_after_fork
 
-__all__ = ["HELD_MAX", "HeldDecisions"]
+__all__ = ["AWAITING_MAX", "DecisionIds"]
 
-HELD_MAX: Final = 4096
+AWAITING_MAX: Final = 4096
 """Calls on their way; beyond it the oldest is given up: its spans confirm it, or nothing does."""
 
 
-class HeldDecisions:
+class DecisionIds:
     """Remembers the decision's id of a call until its outcome is known. Safe for threads."""
 
-    def __init__(self, most: int = HELD_MAX) -> None:
+    def __init__(self, most: int = AWAITING_MAX) -> None:
         self._most = most
         self._ids: OrderedDict[str, list[str]] = OrderedDict()
         self._count = 0

@@ -7,18 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from offrails_guard.held.own_folder import is_ours, own_folder
+from offrails_guard.own_folder import is_ours, own_folder
 
-__all__ = ["FILES_MAX", "HeldFiles"]
+__all__ = ["FILES_MAX", "DecisionIdFiles"]
 
 FILES_MAX: Final = 1024
 """Calls on their way, of all sessions of a user."""
 
 
-class HeldFiles:
+class DecisionIdFiles:
     """Remembers the decision's id of a call from one process to the next: a small file each.
 
-    Several calls may have one id; the newest is taken first (`HeldDecisions`). Of two processes that take one, the one that
+    Several calls may have one id; the newest is taken first (`DecisionIds`). Of two processes that take one, the one that
     removes the file has it.
 
     Without such a folder of its own it remembers nothing: spans confirm the calls then.
