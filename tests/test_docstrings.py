@@ -6,11 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("collector", "harness", "judges", "monitor", "offrails_guard")
+from tests.product import ROOT, modules, statements, tree_of
 
 FRAGMENTS: Final = re.compile(
     r"(As|At|Behind|Beside|Beyond|By|Comes?|During|For|From|In|It|Its|Of|So|Such|Their|Those|To|Under|Where"
@@ -21,10 +19,7 @@ FRAGMENTS: Final = re.compile(
 
 def attributes(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Line and docstring of each attribute that has one."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if not isinstance(body, list):
-            continue
+    for body in statements(tree):
         for before, after in pairwise(body):
             match before, after:
                 case (
@@ -37,9 +32,8 @@ def attributes(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def test_no_docstring_of_an_attribute_begins_without_its_noun() -> None:
     """It begins with what the attribute is ("Bytes of a frame"), not with a phrase about it ("Of a frame")."""
     found = {}
-    for package in PACKAGES:
-        for file in (ROOT / package).rglob("*.py"):
-            for line, text in attributes(ast.parse(file.read_text())):
-                found[f"{file.relative_to(ROOT)}:{line}"] = text
+    for module in modules():
+        for line, text in attributes(tree_of(module)):
+            found[f"{module.relative_to(ROOT)}:{line}"] = text
     assert len(found) > 2_000
     assert not {place: text for place, text in found.items() if FRAGMENTS.match(text)}

@@ -7,11 +7,10 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("collector", "harness", "judges", "monitor", "offrails_guard", "guard")
+from tests.product import ROOT, modules, tree_of
+
 SETTINGS: Final = "collector.config.settings"
 
 PARTICIPLE: Final = re.compile(r"[A-Z][a-z]*(ed|ing)")
@@ -73,11 +72,10 @@ class Names(NamedTuple):
 @cache
 def names() -> Names:
     found = Names([], {}, set())
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                _add(found, module, node)
+    for path in modules():
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.walk(tree_of(path)):
+            _add(found, module, node)
     return found
 
 
@@ -95,6 +93,8 @@ def _add(found: Names, module: str, node: ast.AST) -> None:
         )
     if isinstance(node, ast.Call) and len(node.args) > POSITIONAL_MAX:
         found.calls.add((module, ast.unparse(node.func)))
+    if not isinstance(node, ast.stmt | ast.Module | ast.excepthandler | ast.match_case):
+        return  # it holds no function
     within = f".{node.name}" if isinstance(node, ast.ClassDef) else ""
     for each in ast.iter_child_nodes(node):
         if isinstance(each, _FUNCTIONS):

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.product import statements
 from tests.test_folders import packages
 
 TESTS: Final = Path(__file__).parent
 OURS: Final = frozenset({*packages(), "docs", "examples", "grafana", "tests"})
 
 
+IMPORT: Final = re.compile(r"^\s*(?:from|import)\b[^\n(]*(?:\([^)]*\))?", re.MULTILINE)
+PRIVATE: Final = re.compile(r"\b_\w*(?<!__)\b")
+
+
 def private_imports(text: str) -> Iterator[str]:
     """The private names of ours that a module imports, with their modules."""
-    for node in ast.walk(ast.parse(text)):
+    if not any(map(PRIVATE.search, IMPORT.findall(text))):
+        return  # most modules: they need not be parsed
+    for node in (each for body in statements(ast.parse(text)) for each in body):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             found = [f"{node.module}.{each.name}" for each in node.names]
         elif isinstance(node, ast.Import):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.product import ROOT, modules, statements, tree_of
 
 
 def compiled() -> dict[str, str]:
@@ -19,18 +18,13 @@ def compiled() -> dict[str, str]:
     raise AssertionError("no list of compiled modules")
 
 
-PACKAGES = ("collector", "guard", "harness", "judges", "monitor", "offrails_guard")
 MODULES = [
     ROOT / folder / f"{name}.py"
     for folder, names in compiled().items()
     for name in names.split()
 ]
-
-
-@cache
-def tree_of(module: Path) -> ast.Module:
-    """What a module says, read once."""
-    return ast.parse(module.read_text())
+compiled_tree = cache(tree_of)
+"""What a compiled module says, read once."""
 
 
 def unready(tree: ast.Module) -> Iterator[str]:
@@ -55,7 +49,7 @@ def is_record(node: ast.ClassDef) -> bool:
 
 def test_records_follow_the_classes_they_hold() -> None:
     """No named tuple of a compiled module has a field of a class that is defined below it."""
-    found = {str(module): list(unready(tree_of(module))) for module in MODULES}
+    found = {str(module): list(unready(compiled_tree(module))) for module in MODULES}
     assert {module: fields for module, fields in found.items() if fields} == {}
 
 
@@ -64,7 +58,7 @@ def test_no_membership_is_asked_of_a_display_with_a_star() -> None:
     assert [
         f"{module}:{side.lineno}"
         for module in MODULES
-        for node in ast.walk(tree_of(module))
+        for node in ast.walk(compiled_tree(module))
         if isinstance(node, ast.Compare)
         for side in node.comparators
         if isinstance(side, ast.Tuple | ast.List)
@@ -77,7 +71,7 @@ def generators() -> set[str]:
     found: set[str] = set()
     plain: set[str] = {"values", "keys", "items"}
     for module in MODULES:
-        for node in ast.walk(tree_of(module)):
+        for node in ast.walk(compiled_tree(module)):
             if isinstance(node, ast.FunctionDef):
                 yields = any(
                     isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)
@@ -93,7 +87,7 @@ def test_no_membership_is_asked_of_a_generator() -> None:
     assert [
         f"{module}:{node.lineno}"
         for module in MODULES
-        for node in ast.walk(tree_of(module))
+        for node in ast.walk(compiled_tree(module))
         if isinstance(node, ast.Compare) and isinstance(node.ops[-1], ast.In | ast.NotIn)
         for side in node.comparators
         if isinstance(side, ast.Call) and ast.unparse(side.func).rpartition(".")[2] in names
@@ -105,25 +99,21 @@ def interpreted_subclasses() -> Iterator[str]:
     hot = {
         (".".join(module.relative_to(ROOT).with_suffix("").parts), node.name)
         for module in MODULES
-        for node in tree_of(module).body
+        for node in compiled_tree(module).body
         if isinstance(node, ast.ClassDef) and not is_plain(node)
     }
-    for package in PACKAGES:
-        for module in sorted({*(ROOT / package).rglob("*.py")} - {*MODULES}):
-            text = module.read_text()
-            if "class " not in text:
-                continue
-            tree = ast.parse(text)
-            imported = {
-                name.asname or name.name: (node.module, name.name)
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ImportFrom)
-                for name in node.names
-            }
-            for node in (each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)):
-                bases = {ast.unparse(base).split("[")[0] for base in node.bases}
-                if any(imported.get(base) in hot for base in bases):
-                    yield f"{module.relative_to(ROOT)}: {node.name}"
+    for module in sorted({*modules()} - {*MODULES}):
+        told = [each for body in statements(tree_of(module)) for each in body]
+        imported = {
+            name.asname or name.name: (node.module, name.name)
+            for node in told
+            if isinstance(node, ast.ImportFrom)
+            for name in node.names
+        }
+        for node in (each for each in told if isinstance(each, ast.ClassDef)):
+            bases = {ast.unparse(base).split("[")[0] for base in node.bases}
+            if any(imported.get(base) in hot for base in bases):
+                yield f"{module.relative_to(ROOT)}: {node.name}"
 
 
 def is_plain(node: ast.ClassDef) -> bool:
