@@ -106,7 +106,8 @@ class Destination:
         """False from an attempt that failed until one is answered."""
         self._sender = sender
         self._random = random or Random()  # noqa: S311 - it spreads attempts in time
-        self._in_flight: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[asyncio.Task[None], ForwardMessage] = {}
+        """Attempts that have not ended."""
         self._waiting = 0
         """Senders that wait for the answer."""
         self._failures = 0
@@ -190,8 +191,9 @@ class Destination:
                 await self._news.wait()
                 continue
             await self._pause()
-            task = loop.create_task(self._deliver(self.queue.take()))
-            self._in_flight.add(task)
+            message = self.queue.take()
+            task = loop.create_task(self._deliver(message))
+            self._in_flight[task] = message
             task.add_done_callback(self._ended)
 
     async def _pause(self) -> None:
@@ -210,7 +212,9 @@ class Destination:
         return 1 if self._failures else IN_FLIGHT_MAX
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._in_flight.discard(task)
+        message = self._in_flight.pop(task)
+        if task.cancelled():  # before its first step, it runs no line of its own
+            self.queue.put(message)
         if not self._in_flight and not len(self.queue):
             self._idle.set()
         self._news.set()
@@ -223,9 +227,6 @@ class Destination:
         try:
             await self._encode(message)
             reply = await self._sender.send(message)
-        except asyncio.CancelledError:
-            self.queue.put(message)
-            raise
         except TranscodeError:
             self.queue.settle(message)
             self.drop(message, "unreadable")

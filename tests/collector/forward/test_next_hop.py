@@ -342,6 +342,28 @@ def test_what_is_left_at_the_end_is_counted_and_logged() -> None:
     assert (line["destination"], line["requests"]) == ("hop:4318", 20)
 
 
+@pytest.mark.parametrize("steps", range(6))
+def test_a_message_that_comes_while_a_stop_ends_is_counted(steps: int) -> None:
+    """Its attempt may be taken back before it has begun: wherever the stop is, the message is dropped by name."""
+    hop = FakeHop(lambda *_: None)
+
+    async def main() -> None:
+        to = destination(hop)
+        to.start()
+        to.offer(message(1))
+        await passing(lambda: hop.attempts)
+        stop = asyncio.create_task(to.stop(0))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        was_open = not stop.done()
+        to.offer(message(2))
+        await stop
+        assert to.counts.dropped["shutdown"] + len(to.queue) == 2
+        assert len(to.queue) <= (not was_open)
+
+    run_virtual(main)
+
+
 def test_a_stop_does_not_wait_for_a_long_pause() -> None:
     """A next hop that is back gets what waits, though the pause after its failures would last longer."""
     hop = FakeHop(lambda now, _: OK if now > MINUTES_10 else BUSY)
