@@ -66,11 +66,11 @@ COMPILED = {
     "monitor/session": "begun_judgement dropped_sessions hosts outside_calls proofs session spec_binding table tool_names",
     "monitor/session/judge": "compensation concurrent_calls episodes judge run",
     "monitor/session/judgement": "checkpoint episode_scores finality fold_log judgement log_walk possible_harms possible_outcomes replay resume_points scored_path step_marks",
-    "monitor/session/limits": "session_verdicts timing",
     "monitor/session/log": "answers call_ids log rows",
-    "monitor/session/overlap": "asked_orders budget call_choices chain_merges chains order",
+    "monitor/session/overlap": "asked_orders call_choices chain_merges chains order question_budget",
     "monitor/session/report": "obstacles",
     "monitor/session/things": "group_calls shared_judgement thing_cell thing_reservations thing_slices thing_space thing_table thing_visit things_judgement things_replay things_run",
+    "monitor/session/time_limits": "session_verdicts timing",
     "monitor/spec": "constraints spec timing",
     "monitor/visibility": "cause gap ledger sight sights",
 }

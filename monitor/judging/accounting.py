@@ -51,13 +51,13 @@ from monitor.session.judgement.step_marks import (
     VerdictChange,
     is_final,
 )
-from monitor.session.limits.session_verdicts import News
-from monitor.session.limits.timing import MissedLimit
 from monitor.session.log.rows import Row
 from monitor.session.report.harms import explanation, harmed_thing
 from monitor.session.report.judgement_object import compensated, scores
 from monitor.session.report.obstacles import cannot_finish, missed_of
 from monitor.session.session import Ended, Session
+from monitor.session.time_limits.session_verdicts import News
+from monitor.session.time_limits.timing import MissedLimit
 from monitor.session.tool_names import Names
 from monitor.tenants import Holdings
 from monitor.visibility.cause import Cause

@@ -43,8 +43,6 @@ from monitor.session.judge.run import AutomatonRun, Lineage
 from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.resume_points import ResumePoint, ResumePoints
-from monitor.session.limits.session_verdicts import SessionVerdict, SessionVerdicts
-from monitor.session.limits.timing import ClockStart, MissedLimit, SessionTiming, _Running
 from monitor.session.log.answers import StepAnswers
 from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import StepTimes, Texts
@@ -62,6 +60,8 @@ from monitor.session.things.thing_table import SettledThing, ThingTable
 from monitor.session.things.thing_visit import Visit
 from monitor.session.things.things_judgement import ThingsJudgement
 from monitor.session.things.things_run import PlacedThing, ThingsRun
+from monitor.session.time_limits.session_verdicts import SessionVerdict, SessionVerdicts
+from monitor.session.time_limits.timing import ClockStart, MissedLimit, SessionTiming, _Running
 from monitor.visibility.cause import Cause, Effect
 from monitor.visibility.gap import EVER, Gap
 from monitor.visibility.sight import Sight, Window

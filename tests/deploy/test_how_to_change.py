@@ -199,7 +199,7 @@ assert "Waste" in repr(BOARDS)
                     "    Obstacle.IDLE: Kind.STALLED,\n    Obstacle.SLOW: Kind.STALLED,\n",
                 ),
             ),
-            "monitor/session/limits/timing.py": (
+            "monitor/session/time_limits/timing.py": (
                 (
                     "        end = max(row.at, row.end)\n",
                     "        end = max(row.at, row.end)\n"

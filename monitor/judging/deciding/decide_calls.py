@@ -45,7 +45,7 @@ from monitor.session.judgement.possible_outcomes import (
 )
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.log.rows import order_of
-from monitor.session.overlap.budget import Budget
+from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.session.proofs import is_dated, of_both, proves, resumes
 from monitor.session.session import Session
 from monitor.session.tool_names import BorrowedNames, Names
@@ -260,7 +260,7 @@ class Rehearsal:
         self._walked: dict[Judgement, dict[int, JudgedStep]] = {}
         self._possibly: dict[Judgement, dict[int, JudgedStep]] = {}
         self._slices: dict[Judgement, ThingSlices] = {}
-        self._budget = Budget()
+        self._budget = QuestionBudget()
         self._before = [
             (judge, judge.skewed, judge.left_out) for judge in judging.state.judges(session)
         ]
@@ -398,7 +398,7 @@ class Rehearsal:
                 asked.setdefault(case.judgement, []).append(case)
         for judgement, mine in asked.items():
             places = sorted({case.place for case in mine})
-            among = concurrent_calls(judgement, places, Budget())
+            among = concurrent_calls(judgement, places, QuestionBudget())
             for case in mine:
                 case.among = among[case.place]
 

@@ -20,10 +20,10 @@ from typing import NamedTuple
 from monitor.automaton.position import Position, StepEffect
 from monitor.decision import Missing
 from monitor.session.judge.judge import Judge
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.call_choices import CallChoices
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import order, parts
+from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.spec.constraints import SideBySide
 
 __all__ = ["CallPossibilities", "ConcurrentCalls", "outcomes_at"]
@@ -93,7 +93,7 @@ class ConcurrentCalls:
         times: Sequence[tuple[int, int]],
         asked: Collection[int],
         flying: Collection[int],
-        budget: Budget,
+        budget: QuestionBudget,
         certain: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self._judge = judge
@@ -263,7 +263,7 @@ class _Cheaper:
         times: Sequence[tuple[int, int]],
         places: Sequence[int],
         asked: Collection[int],
-        budget: Budget,
+        budget: QuestionBudget,
         certain: Sequence[tuple[int, int]],
     ) -> None:
         self._judge = judge
@@ -292,7 +292,7 @@ class _Cheaper:
         machine = judge.machine
         if not isinstance(machine, SideBySide):
             return
-        budget, spans = Budget(), spans_of(times)
+        budget, spans = QuestionBudget(), spans_of(times)
         for number, digit in enumerate(machine.digits(start)):
             stepper = judge.under(number)
             seen = [place for place in places if stepper.heeds[tokens[place]]]

@@ -21,13 +21,13 @@ from monitor.reference.comparison import Comparison
 from monitor.scores.paper_formulas import OTHER
 from monitor.scores.running import Goldens, HarmTally
 from monitor.scores.score_records import Compared
+from monitor.session.judge.deadlines_and_traps import deadlines_and_traps_of
 from monitor.session.judge.episodes import EpisodesTally, looped
 from monitor.session.judge.explanation import explain_call
-from monitor.session.judge.spec_limits import bounds_of
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import SEARCH_STEPS_MAX
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import Order, order
+from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.spec.constraints import SideBySide
 from monitor.spec.spec import Spec
 from monitor.visibility.cause import Effect
@@ -199,7 +199,9 @@ class Judge:
         """Things of one session, once its calls are folded."""
         self.shows_things = False
         """True if values of things are kept, to be shown."""
-        self.bounds = None if self.each is not None else bounds_of(spec, self.stepper)
+        self.bounds = (
+            None if self.each is not None else deadlines_and_traps_of(spec, self.stepper)
+        )
         """Deadlines, idle limits and traps; None if the spec has none of them."""
         self.anywhere = self.stepper.anywhere()
         """Position of a session whose earlier calls are not known."""
@@ -244,7 +246,7 @@ class Judge:
         *,
         strict: bool | None = None,
         steps: int = SEARCH_STEPS_MAX,
-        budget: Budget | None = None,
+        budget: QuestionBudget | None = None,
     ) -> Order:
         """The order in which overlapping siblings are judged (`monitor.session.overlap.order`), cached.
 

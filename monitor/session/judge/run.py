@@ -45,9 +45,9 @@ from monitor.session.judge.judge import (
     Judge,
     code_of,
 )
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX, SEARCH_STEPS_MAX
 from monitor.session.overlap.order import Order
+from monitor.session.overlap.question_budget import QuestionBudget
 
 __all__ = ["AutomatonRun", "GroupPlan", "Lineage"]
 
@@ -281,7 +281,7 @@ class AutomatonRun:
         first: int,
         tokens: tuple[int, ...],
         times: tuple[tuple[int, int], ...],
-        budget: Budget | None = None,
+        budget: QuestionBudget | None = None,
     ) -> GroupPlan:
         """Finds the orders by which overlapping calls are judged.
 

@@ -13,7 +13,7 @@ from monitor.session.judge.judge import Judge, count_code, is_substantive
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.episode_scores import episode
 from monitor.session.judgement.step_marks import JudgedStep
-from monitor.session.limits.timing import SessionTiming
+from monitor.session.time_limits.timing import SessionTiming
 from monitor.visibility.sight import Sight
 
 __all__ = ["CONDENSED_MAX", "Checkpoint", "FoldedScores"]

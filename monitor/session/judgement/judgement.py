@@ -61,10 +61,10 @@ from monitor.session.judgement.step_marks import (
     VerdictChange,
     changes_of,
 )
-from monitor.session.limits.session_verdicts import SessionVerdicts
 from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import StepOrder
-from monitor.session.overlap.budget import Budget
+from monitor.session.overlap.question_budget import QuestionBudget
+from monitor.session.time_limits.session_verdicts import SessionVerdicts
 from monitor.visibility.cause import Cause
 from monitor.visibility.sight import CLEAR, Sight
 
@@ -142,7 +142,7 @@ class Judgement:
         """The first place to be stepped again once `catch_up` is called; -1 while each call is judged at once."""
         self.doubts = 0
         """Steps of the log that may not be what they seem."""
-        self.budget: Budget | None = None
+        self.budget: QuestionBudget | None = None
         """What the orders of its groups may take; None without a bound for all of them. A copy that decides has one."""
         self.base: Checkpoint | None = None
         self.head = self.fresh_run()

@@ -32,8 +32,8 @@ from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.replay import Replay, Stretch
 from monitor.session.log.log import SessionLog
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import ENDS_MAX
+from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.visibility.gap import EVER
 from monitor.visibility.sight import between
 
@@ -76,7 +76,7 @@ def outcomes_behind(judgement: Judgement, token: int) -> CallPossibilities:
         return RIGHT
     judge, position = judgement.judge, certain_head(judgement)
     if position is None:
-        budget = Budget()
+        budget = QuestionBudget()
         costs = positions_before(judgement, len(judgement.log), budget)
         if costs is None:
             (found, _), *_ = _anywhere_reached(judgement, [token], budget)
@@ -108,7 +108,7 @@ def outcomes_beside(
     tokens = [each for each in flying if each != CONTROL_TOKEN]
     own, times = len(tokens), [(0, 1)] * (len(tokens) + 1)
     found = ConcurrentCalls(
-        judge, {before: 0}, [*tokens, token], times, (own,), range(own), Budget()
+        judge, {before: 0}, [*tokens, token], times, (own,), range(own), QuestionBudget()
     )
     return found.outcomes(own, rises=found.rises(own))
 
@@ -133,7 +133,7 @@ def outcomes_amid(
     first = _begin(log, flying[0])
     if between(replay.windows, log.at(first), at):
         return None
-    budget = Budget()
+    budget = QuestionBudget()
     costs = positions_before(judgement, first, budget)
     if costs is None:
         return None
@@ -174,7 +174,7 @@ def outcomes_anywhere(judge: Judge, token: int) -> CallPossibilities:
 
 
 def concurrent_calls(
-    judgement: Judgement, asked: Sequence[int], budget: Budget
+    judgement: Judgement, asked: Sequence[int], budget: QuestionBudget
 ) -> dict[int, tuple[ConcurrentCalls, int]]:
     """Calls that are asked about, and those that may take effect before or after them.
 
@@ -218,7 +218,7 @@ def concurrent_calls(
 
 
 def _one_by_one(
-    judge: Judge, tokens: Sequence[int], position: Position, budget: Budget
+    judge: Judge, tokens: Sequence[int], position: Position, budget: QuestionBudget
 ) -> list[tuple[ConcurrentCalls, int]]:
     """Calls that may find their session at one position, whatever the calls beside them do."""
     starts = {position: 0}
@@ -229,7 +229,7 @@ def _one_by_one(
 
 
 def _anywhere_reached(
-    judgement: Judgement, tokens: Sequence[int], budget: Budget
+    judgement: Judgement, tokens: Sequence[int], budget: QuestionBudget
 ) -> list[tuple[ConcurrentCalls, int]]:
     """Calls behind groups with more orders than can be tried: in every state that the log can lead to."""
     found = _one_by_one(judgement.judge, tokens, _reached(judgement), budget)
@@ -273,7 +273,7 @@ def _reached(judgement: Judgement) -> Position:
     return judgement.judge.reached([way.position for way in origin.ways or [origin]], tokens)
 
 
-def positions_before(judgement: Judgement, place: int, budget: Budget) -> Costs | None:
+def positions_before(judgement: Judgement, place: int, budget: QuestionBudget) -> Costs | None:
     """Where the session may be before a step that is in no group, or is the first of one.
 
     Behind the last step, `place` is the length of the log. None if there are too many orders of overlapping calls for
@@ -309,7 +309,7 @@ def _origin(judgement: Judgement) -> Costs | None:
 
 
 def _through(
-    replay: Replay, stretch: Stretch, costs: Costs, last: int, budget: Budget
+    replay: Replay, stretch: Stretch, costs: Costs, last: int, budget: QuestionBudget
 ) -> Costs | None:
     """The positions behind a stretch; None if not all orders of a group can be tried.
 

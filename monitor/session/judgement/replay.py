@@ -27,10 +27,10 @@ from monitor.session.judge.judge import CONTROL_TOKEN, Judge
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.resume_points import RESUME_EVERY
 from monitor.session.judgement.step_marks import CODE, JudgedStep
-from monitor.session.limits.timing import TimedCall
 from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import Brief, mark_of
-from monitor.session.overlap.budget import Budget
+from monitor.session.overlap.question_budget import QuestionBudget
+from monitor.session.time_limits.timing import TimedCall
 from monitor.visibility.gap import EVER
 from monitor.visibility.sight import Window, between
 
@@ -100,7 +100,7 @@ class Replay:
         *,
         wide: bool = False,
         begin_ns: int = -1,
-        budget: Budget | None = None,
+        budget: QuestionBudget | None = None,
     ) -> None:
         self.judge = judge
         self.log = log

@@ -22,8 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from monitor.automaton.position import Position, StepEffect, Stepper
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, Spans, advanced, is_ready
+from monitor.session.overlap.question_budget import QuestionBudget
 
 __all__ = ["AllOrders"]
 
@@ -55,7 +55,7 @@ class AllOrders:
         starts: Mapping[Position, int],
         chains: Sequence[Chain],
         spans: Spans,
-        budget: Budget,
+        budget: QuestionBudget,
     ) -> None:
         self._stepper = stepper
         self._chains = chains

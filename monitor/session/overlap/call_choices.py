@@ -18,8 +18,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from monitor.automaton.position import Position, Stepper
 from monitor.session.overlap.asked_orders import AllOrders
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Spans, chained
+from monitor.session.overlap.question_budget import QuestionBudget
 
 __all__ = ["CallChoices"]
 
@@ -46,7 +46,7 @@ class CallChoices:
         spans: Spans,
         places: Sequence[int],
         asked: Collection[int],
-        budget: Budget,
+        budget: QuestionBudget,
         certain: Spans | None = None,
     ) -> None:
         self._stepper = stepper

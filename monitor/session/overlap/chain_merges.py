@@ -6,7 +6,7 @@ of harms. Layer k holds the nodes after k calls. Of its best merges, a node keep
 the start order (`path`), and for all of them the last call and the node before it (`behind`).
 order.py follows these links to combine several parts.
 
-Bounds: a group has a budget of `STEPS_MAX` steps. Up to `FEW` calls, every merge is tried whatever
+Bounds: a group has a budget of `MERGE_STEPS_MAX` steps. Up to `FEW` calls, every merge is tried whatever
 the budget. For more calls, a layer keeps fewer of its nodes, the best ones, as the budget runs out;
 once it is overdrawn by as much again, `_finish` goes on in start order. The node of the start order is never dropped.
 
@@ -25,14 +25,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Position, StepEffect, Stepper
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chains import Chain, advanced, is_ready
+from monitor.session.overlap.question_budget import QuestionBudget
 
 __all__ = [
     "ENDS_MAX",
     "FEW",
+    "MERGE_STEPS_MAX",
     "SEARCH_STEPS_MAX",
-    "STEPS_MAX",
     "MergeNode",
     "Merges",
     "best_of",
@@ -46,12 +46,12 @@ ENDS_MAX: Final = 32
 FEW: Final = 6
 """Up to this many calls every order is tried: at most 720 orders."""
 
-STEPS_MAX: Final = 2_048
+MERGE_STEPS_MAX: Final = 2_048
 """Budget of steps for a group of more than `FEW` calls. It may be overdrawn by as much: some milliseconds.
 Eight calls of a task that all differ need half of it."""
 
 SEARCH_STEPS_MAX: Final = 8_192
-"""Budget of steps for a group of several parts, or one that is reached in several ways, for all of them: up to four have `STEPS_MAX`
+"""Budget of steps for a group of several parts, or one that is reached in several ways, for all of them: up to four have `MERGE_STEPS_MAX`
 each. A late call has the groups behind it judged again, each in up to `ENDS_MAX` ways."""
 
 _MANY: Final = 64
@@ -106,8 +106,8 @@ def merge(
     chains: Sequence[Chain],
     *,
     strict: bool,
-    steps: int = STEPS_MAX,
-    budget: Budget | None = None,
+    steps: int = MERGE_STEPS_MAX,
+    budget: QuestionBudget | None = None,
 ) -> Merges:
     """Finds the merges with the fewest harms, or with the most for a strict spec.
 
@@ -117,7 +117,7 @@ def merge(
         (place, number) for number, chain in enumerate(chains) for place in chain.places
     )
     count, width = len(by_start), 2 * len(chains)
-    left = most = min(steps, STEPS_MAX * _MANY // max(count, _MANY))
+    left = most = min(steps, MERGE_STEPS_MAX * _MANY // max(count, _MANY))
     if budget is not None:
         left = most = min(most, max(0, budget.group_steps))
     plain = MergeNode((0,) * len(chains), position, 0, ())

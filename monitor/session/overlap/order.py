@@ -32,11 +32,10 @@ from math import prod
 from typing import Final, NamedTuple
 
 from monitor.automaton.position import Position, StepEffect, Stepper
-from monitor.session.overlap.budget import Budget
 from monitor.session.overlap.chain_merges import (
     ENDS_MAX,
+    MERGE_STEPS_MAX,
     SEARCH_STEPS_MAX,
-    STEPS_MAX,
     MergeNode,
     Merges,
     best_of,
@@ -44,6 +43,7 @@ from monitor.session.overlap.chain_merges import (
     ways_to,
 )
 from monitor.session.overlap.chains import Spans, chained
+from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.spec.constraints import SideBySide
 
 __all__ = ["CONSTRAINTS_MAX", "GroupEnd", "Order", "broken", "order", "parts"]
@@ -85,7 +85,7 @@ def order(
     *,
     strict: bool,
     steps: int = SEARCH_STEPS_MAX,
-    budget: Budget | None = None,
+    budget: QuestionBudget | None = None,
 ) -> Order:
     """The order in which a group is judged.
 
@@ -129,7 +129,7 @@ def _ordered(
     *,
     strict: bool,
     steps: int,
-    budget: Budget | None,
+    budget: QuestionBudget | None,
 ) -> Order:
     found = _searched(
         stepper, position, tokens, spans, strict=strict, steps=steps, budget=budget
@@ -160,7 +160,7 @@ def broken(
     tokens: Sequence[int],
     spans: Spans,
     steps: int = SEARCH_STEPS_MAX,
-    budget: Budget | None = None,
+    budget: QuestionBudget | None = None,
 ) -> Order | None:
     """An order with a harm, if the search was cut and has found none; None if there is none here.
 
@@ -223,7 +223,7 @@ def _searched(
     strict: bool,
     heeded: int = -1,
     steps: int = SEARCH_STEPS_MAX,
-    budget: Budget | None = None,
+    budget: QuestionBudget | None = None,
 ) -> Order:
     kinds = [stepper.kinds[token] for token in tokens]
     free: list[int] = []
@@ -231,7 +231,7 @@ def _searched(
     found: list[Merges] = []
     split = parts(stepper, position, kinds, heeded, free)
     mixed = sum(not _alike(places, kinds) for places in split)
-    steps = min(STEPS_MAX, steps // max(mixed, 1))
+    steps = min(MERGE_STEPS_MAX, steps // max(mixed, 1))
     for places in split:
         if _alike(places, kinds):
             free += places

@@ -16,8 +16,8 @@ from monitor.automaton.position import Position
 from monitor.records import Kind, Obstacle
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.replay import taken_of
-from monitor.session.limits.session_verdicts import News, SessionVerdict, SessionVerdicts
-from monitor.session.limits.timing import (
+from monitor.session.time_limits.session_verdicts import News, SessionVerdict, SessionVerdicts
+from monitor.session.time_limits.timing import (
     MISSED_MAX,
     MissedLimit,
     SessionTiming,

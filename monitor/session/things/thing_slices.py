@@ -28,7 +28,7 @@ from monitor.session.judgement.checkpoint import Checkpoint
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.possible_outcomes import concurrent_calls
 from monitor.session.log.rows import order_of
-from monitor.session.overlap.budget import Budget
+from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.session.things.group_calls import vanishing
 from monitor.session.things.shared_judgement import SharedThingsJudgement
 from monitor.session.things.thing_reservations import OtherFlights
@@ -363,7 +363,7 @@ def _is_unexplained(slice_: Judgement, span_id: bytes) -> bool:
     place = slice_.log.find(span_id)
     if place is None:
         return True
-    among, number = concurrent_calls(slice_, [place], Budget())[place]
+    among, number = concurrent_calls(slice_, [place], QuestionBudget())[place]
     return not among.outcomes(number, rises=among.rises(number)).right
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 from collector.calls.inventory.near_misses import NAMES_BYTES_MAX, NearMisses
 from monitor import Limits, Monitor
-from tests.monitor.session.test_budget import START, call, chain
+from tests.monitor.session.test_question_budget import START, call, chain
 
 
 def test_invented_names_take_no_more_than_the_bound() -> None:

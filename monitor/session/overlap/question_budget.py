@@ -1,4 +1,4 @@
-"""The work that may be spent on the orders of calls that a question is about.
+"""The work that may be spent on the orders of calls that a question is about. That of judging is bounded in `chain_merges`.
 
 Example: four groups of 64 calls of twenty tools have more orders than can be tried. Once the steps for groups are used
 up, each further group is taken in start order alone, and says so (`Order.listed`).
@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["GROUP_STEPS_MAX", "STEPS_MAX", "Budget"]
+__all__ = ["ASKED_STEPS_MAX", "EARLIER_STEPS_MAX", "QuestionBudget"]
 
-STEPS_MAX: Final = 1_024
+ASKED_STEPS_MAX: Final = 1_024
 """Steps for the calls that are asked about, and those beside them: some milliseconds."""
 
-GROUP_STEPS_MAX: Final = 8_192
+EARLIER_STEPS_MAX: Final = 8_192
 """Steps for the groups before them: some milliseconds more. The search of the last group may overdraw it."""
 
 
-class Budget:
+class QuestionBudget:
     """The steps that are left for a question under one spec."""
 
     __slots__ = ("group_steps", "left")
 
-    def __init__(self, steps: int = STEPS_MAX, group_steps: int = GROUP_STEPS_MAX) -> None:
+    def __init__(
+        self, steps: int = ASKED_STEPS_MAX, group_steps: int = EARLIER_STEPS_MAX
+    ) -> None:
         self.left = steps
         """Steps left for all orders of the calls in question, and those beside them."""
         self.group_steps = group_steps

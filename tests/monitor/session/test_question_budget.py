@@ -14,9 +14,9 @@ from monitor.records import Evidence
 from monitor.session.judge.judge import Judge
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.overlap import chain_merges
-from monitor.session.overlap.budget import GROUP_STEPS_MAX, Budget
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import order
+from monitor.session.overlap.question_budget import EARLIER_STEPS_MAX, QuestionBudget
 from monitor.spec.compiler.compile import compile_text
 from monitor.spec.spec import Spec
 
@@ -26,7 +26,9 @@ GROUP: Final = 64
 GROUPS: Final = 8
 BEHIND: Final = 2
 """Groups that were observed: two are more than can be ordered."""
-ONE_SEARCH: Final = 2 * chain_merges.STEPS_MAX + GROUP * TOOLS + GROUP * chain_merges.ENDS_MAX
+ONE_SEARCH: Final = (
+    2 * chain_merges.MERGE_STEPS_MAX + GROUP * TOOLS + GROUP * chain_merges.ENDS_MAX
+)
 """What the search of one group may take: its steps, overdrawn by as much and by a layer, and a walk to each end."""
 
 
@@ -50,7 +52,7 @@ def group(chance: Random) -> tuple[int, ...]:
 @pytest.mark.parametrize("concurrent", ["any_order", "strict"])
 def test_the_orders_of_many_groups_take_a_bounded_number_of_steps(concurrent: str) -> None:
     """However many groups a question has beside it, their searches overdraw its budget by one search at most."""
-    judge, budget, chance = Judge(chain(concurrent)), Budget(), Random(1)
+    judge, budget, chance = Judge(chain(concurrent)), QuestionBudget(), Random(1)
     times = tuple([(0, 1)] * GROUP)
     position, whole = judge.stepper.start(), []
     for _ in range(GROUPS * 4):
@@ -59,7 +61,7 @@ def test_the_orders_of_many_groups_take_a_bounded_number_of_steps(concurrent: st
         whole.append(found.listed)
         position = found.every[0].position
     assert -ONE_SEARCH <= budget.group_steps <= 0
-    assert budget.group_steps < GROUP_STEPS_MAX
+    assert budget.group_steps < EARLIER_STEPS_MAX
     assert not whole[-1]
 
 
@@ -67,24 +69,27 @@ def test_without_steps_the_start_order_is_taken_and_says_that_others_are_left_ou
     """What no budget is left for is one possible order, which is neither whole nor cached."""
     judge, tokens = Judge(chain()), (1, 0)
     times = ((0, 2), (1, 2))
-    spent = judge.order(judge.stepper.start(), tokens, times, budget=Budget(group_steps=0))
+    spent = judge.order(
+        judge.stepper.start(), tokens, times, budget=QuestionBudget(group_steps=0)
+    )
     assert (spent.places, spent.whole, spent.listed) == ((0, 1), False, False)
     assert [each.harms for each in spent.every] == [1]
     assert spent.end == spent.every[0].position
     found = judge.order(judge.stepper.start(), tokens, times)
     assert (found.places, found.whole, found.listed) == ((1, 0), True, True)
     assert (
-        judge.order(judge.stepper.start(), tokens, times, budget=Budget(group_steps=0)) == found
+        judge.order(judge.stepper.start(), tokens, times, budget=QuestionBudget(group_steps=0))
+        == found
     )
 
 
 def test_a_search_is_charged_and_gives_what_it_gives_without_a_budget() -> None:
     """A budget that suffices changes no order, and pays for it."""
-    judge, budget, chance = Judge(chain()), Budget(), Random(2)
+    judge, budget, chance = Judge(chain()), QuestionBudget(), Random(2)
     for _ in range(20):
         tokens = group(chance)[:7]
         spans, start = spans_of([(0, 1)] * len(tokens)), judge.stepper.start()
-        before, budget.group_steps = GROUP_STEPS_MAX, GROUP_STEPS_MAX
+        before, budget.group_steps = EARLIER_STEPS_MAX, EARLIER_STEPS_MAX
         assert order(judge.stepper, start, tokens, spans, strict=False, budget=budget) == order(
             judge.stepper, start, tokens, spans, strict=False
         )

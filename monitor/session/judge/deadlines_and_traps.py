@@ -19,7 +19,7 @@ from monitor.spec.spec import Spec
 from monitor.spec.timing import NO_TIMING, SpecTiming
 from monitor.spec.traps import Trap
 
-__all__ = ["SpecLimits", "bounds_of"]
+__all__ = ["DeadlinesAndTraps", "deadlines_and_traps_of"]
 
 COMBINED_MAX: Final = 4_096
 """Limit of the combinations of states that are tested for traps. Beyond it, none is claimed."""
@@ -27,7 +27,7 @@ COMBINED_MAX: Final = 4_096
 _CACHE_MAX: Final = 4_096
 
 
-class SpecLimits:
+class DeadlinesAndTraps:
     """Deadlines, idle limits and traps of one spec. Times are nanoseconds."""
 
     __slots__ = (
@@ -95,11 +95,11 @@ class SpecLimits:
         return found
 
 
-def bounds_of(spec: Spec, stepper: Stepper) -> SpecLimits | None:
-    """The bounds of a spec, for sessions that `stepper` steps; None if it has none. References have none."""
+def deadlines_and_traps_of(spec: Spec, stepper: Stepper) -> DeadlinesAndTraps | None:
+    """Those of a spec, for sessions that `stepper` steps; None if it has none. References have none."""
     if spec.kind == "reference":
         return None
     traps = spec.traps
     if spec.timing == NO_TIMING and not traps:
         return None
-    return SpecLimits(stepper, spec.timing, traps)
+    return DeadlinesAndTraps(stepper, spec.timing, traps)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from monitor.records import Obstacle
-from monitor.session.limits.timing import MissedLimit, renumbered
+from monitor.session.time_limits.timing import MissedLimit, renumbered
 
 __all__ = ["Key", "News", "SessionVerdict", "SessionVerdicts"]
 

@@ -1,1 +1,0 @@
-"""Limits on time, and the verdicts on a session that they give."""
