@@ -27,9 +27,9 @@ from monitor.reference.comparison import ComparisonState, Departure, Divergence
 from monitor.reference.run_features import RunCalls, RunFeatures
 from monitor.scores.running import HarmTally, PathRows
 from monitor.scores.score_records import Episode
+from monitor.session.data.comparisons import ComparedValue
 from monitor.session.data.seen_values import (
     AskingCall,
-    ComparedValue,
     Operand,
     SeenValues,
     Setting,

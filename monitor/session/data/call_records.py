@@ -9,15 +9,15 @@ from typing import Any, Final
 from monitor.alphabet.call_facts import read_json
 from monitor.alphabet.data_conditions import DataCondition
 from monitor.alphabet.match import OwnFacts
-from monitor.alphabet.pattern import number_in
 from monitor.alphabet.things import CallThings, EachRule
-from monitor.partial import CutObject, PartialArguments
+from monitor.partial import PartialArguments
 from monitor.records import Evidence, ToolCall
+from monitor.session.data.amounts_and_dates import READ_LENGTH_MAX, items_of, wholes_of
+from monitor.session.data.comparisons import ComparedValue, compared
 from monitor.session.data.seen_values import (
     LEAVES_MAX,
     NEVER_NS,
     AskingCall,
-    ComparedValue,
     Operand,
     Setting,
     SourceCall,
@@ -34,7 +34,6 @@ from monitor.session.data.value_digests import (
     text_digest_bytes,
     words_of,
 )
-from monitor.session.data.value_readings import READ_LENGTH_MAX, items_of, wholes_of
 from monitor.spec.data_rules import RememberedValue, SourceNeeds
 from monitor.value_paths import pruned
 from monitor.visibility.cause import Effect, effect_of
@@ -159,7 +158,7 @@ def _settings(
         if found is None or len(found) > VALUES_MAX:
             yield Setting(each.name, known=False, values=(), sure=sure)
         elif found:
-            values = tuple(_compared(value, folded=each.folded) for value in found)
+            values = tuple(compared(value, folded=each.folded) for value in found)
             yield Setting(each.name, known=True, values=values, sure=sure)
 
 
@@ -227,7 +226,7 @@ def _operand(
         values = _origins(found, condition)
     else:
         folded = remembered[condition.value].folded
-        values = [_compared(value, folded=folded) for value in found[: VALUES_MAX + 1]]
+        values = [compared(value, folded=folded) for value in found[: VALUES_MAX + 1]]
     if len(values) > VALUES_MAX:
         return Operand(known=False, absent=False, values=())
     return Operand(known=True, absent=False, values=tuple(values))
@@ -264,19 +263,3 @@ def _leaf(leaf: str | float, user: bool, parts: bool, folded: bool) -> ComparedV
 
 _known_leaf = lru_cache(maxsize=4_096)(_leaf)
 """The same for short leaves: the next call has mostly the same ids and names."""
-
-
-def _compared(value: Any, *, folded: bool) -> ComparedValue:
-    """A value as it is compared with another."""
-    if isinstance(value, CutObject):
-        value = dict(value)
-    return ComparedValue(text_digest(value) if folded else digest_of(value), _number(value))
-
-
-def _number(value: Any) -> int | float | None:
-    """The number that a value is, as limits read it."""
-    if isinstance(value, str):
-        return number_in(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        return None
-    return value

@@ -12,14 +12,15 @@ other one returned the order, the fact is true. Else it is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from monitor.alphabet.data_conditions import ANY_TOOL, DataCondition
+from monitor.session.data.amounts_and_dates import wholes_of
+from monitor.session.data.comparisons import LIMITS, TESTS, ComparedValue, numbers
 from monitor.session.data.seen_values import (
     AskingCall,
-    ComparedValue,
     Operand,
     SeenValues,
     Setting,
@@ -27,7 +28,6 @@ from monitor.session.data.seen_values import (
 )
 from monitor.session.data.session_data import SessionData
 from monitor.session.data.value_digests import has_part, words_of
-from monitor.session.data.value_readings import wholes_of
 from monitor.spec.data_rules import DataRules, RememberedValue
 from monitor.visibility.sight import Sight, Window
 
@@ -281,7 +281,7 @@ class _View:
         """Whether a comparison with a remembered value holds."""
         if not operand.known:
             return None
-        if operand.absent or (condition.form in _LIMITS and not _numbers(operand.values)):
+        if operand.absent or (condition.form in LIMITS and not numbers(operand.values)):
             return False
         things = self._asking.things
         if things is not None and things.is_open:
@@ -298,7 +298,7 @@ class _View:
         operand: Operand,
     ) -> bool | None:
         """The same for one of the call's things, by its key; None: for no thing."""
-        test = _TESTS[condition.form]
+        test = TESTS[condition.form]
         possible: set[bool] = set()
         since_ns = -1
         for source in reversed(self._seen.setting.get(value.name, ())):
@@ -336,41 +336,3 @@ def _may_be_for(setting: Setting, key: bytes | None) -> bool:
     if _is_for(setting, key):
         return True
     return key is not None and setting.things is not None and setting.things.is_open
-
-
-Test = Callable[[Sequence[ComparedValue], Sequence[ComparedValue]], bool]
-"""Values of an argument, and those that are remembered: whether the condition holds for all."""
-
-
-def _numbers(values: Sequence[ComparedValue]) -> list[Any]:
-    """The numbers that all of some values are; [] if one is none."""
-    found = [each.number for each in values]
-    return [] if None in found else found
-
-
-def _is_at_most(values: Sequence[ComparedValue], limits: Sequence[ComparedValue]) -> bool:
-    given, known = _numbers(values), _numbers(limits)
-    return bool(given and known) and max(given) <= min(known)
-
-
-def _is_at_least(values: Sequence[ComparedValue], limits: Sequence[ComparedValue]) -> bool:
-    given, known = _numbers(values), _numbers(limits)
-    return bool(given and known) and min(given) >= max(known)
-
-
-def _digests(values: Sequence[ComparedValue]) -> set[int]:
-    return {each.digest for each in values}
-
-
-_LIMITS: Final = ("max", "min")
-"""Forms that only numbers fulfil, whatever is remembered."""
-
-_TESTS: Final[dict[str, Test]] = {
-    "max": _is_at_most,
-    "min": _is_at_least,
-    "one_of": lambda given, known: _digests(given) <= _digests(known),
-    "not_in": lambda given, known: _digests(given).isdisjoint(_digests(known)),
-    "same_as": lambda given, known: (
-        _digests(given) == _digests(known) and len(_digests(given)) == 1
-    ),
-}

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
 from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.things import CallThings
 from monitor.records import ToolCall
+from monitor.session.data.comparisons import ComparedValue
 from monitor.session.data.value_digests import DIGEST_BYTES
-from monitor.session.data.value_readings import ReadItem
 from monitor.weights import arguments_bytes
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "NEVER_NS",
     "SOURCES_MAX",
     "AskingCall",
-    "ComparedValue",
     "Operand",
     "SeenValues",
     "Setting",
@@ -59,22 +58,6 @@ _SOURCE_BYTES: Final = 400
 _LEAF_BYTES: Final = 150
 _ASKING_BYTES: Final = 1_200
 """Approximate bytes of a record, and of a leaf with its place in the index, or another value."""
-
-
-class ComparedValue(NamedTuple):
-    """One value, as it is compared."""
-
-    digest: int
-    number: Any
-    """The number that it is, or that limits read in it; None if there is none."""
-    words: bytes = b""
-    """The words of its text, where parts of texts are compared."""
-    is_part: bool = False
-    """True if it is long enough to be looked for in results' texts."""
-    is_short: bool = False
-    """True if it is too short to tell that a write carries it."""
-    items: tuple[ReadItem, ...] = ()
-    """Amounts, dates and times that it consists of."""
 
 
 class Setting(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
+from monitor.session.data.amounts_and_dates import readings_in
 from monitor.session.data.seen_values import SeenValues, UserText
 from monitor.session.data.value_digests import digest_of, numbers_in, words_of
-from monitor.session.data.value_readings import readings_in
 from monitor.session.judge.judge import Judge
 
 __all__ = ["SessionData", "earliest", "news_of"]

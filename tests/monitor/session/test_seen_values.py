@@ -12,9 +12,9 @@ from monitor import Kind, Limits, Monitor, SessionKey, judge_calls, tool_call
 from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.pattern import same
 from monitor.session.data import seen_values
+from monitor.session.data.comparisons import ComparedValue
 from monitor.session.data.seen_values import (
     AskingCall,
-    ComparedValue,
     Operand,
     SeenValues,
     SourceCall,
