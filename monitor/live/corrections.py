@@ -1,4 +1,8 @@
-"""What becomes known late: that a call was otherwise, or none; whose session it was; what a session's spans say."""
+"""What becomes known late: that a call was otherwise, or none; whose session it was; what a session's spans say.
+
+How many calls back a correction reaches is bounded elsewhere: `monitor/session/judgement/fold_log` folds all but the last
+64 (`FOLD_AFTER`), once they are older than the window. `monitor/judging/call_reviser` judges anew.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The scores of CORE on a whole path: papers/000 sections 2 to 4, transcribed in reading order.
+"""What the scores are tested against: papers/000 sections 2 to 4 on a whole path, transcribed in reading order.
 
-Plain on purpose: this is the text the running scores are held against. A path is a sequence of
+Plain on purpose. The product computes its scores in `running` and `refine`, and imports nothing from here. A path is a sequence of
 tokens. A token is a symbol of the automaton (>= 0), or `OTHER` for a call that is a token of its
 own: it matches no symbol, or it failed and is harmful. Golden paths never hold `OTHER`.
 """

@@ -119,7 +119,8 @@ class Piece:
         self.error = reading.error
         self.control = reading.control
         self.cut = cut
-        """True if arguments may be missing, since the sender dropped attributes."""
+        """True if the sender dropped attributes of the span, one of which may have named the session: `ToolCall.gaps`. Of the
+        arguments nothing follows: they are those that the span has."""
         self.disputed = reading.disputed
         """True if it may have failed or not: the evidence of the failure is contradicted, or may be
         a third party's."""

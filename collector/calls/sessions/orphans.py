@@ -6,7 +6,7 @@ call is an orphan while no span names its conversation (on the best rung that it
 - a span above it has not arrived, which may name another one (spans beside the call may name a turn), or
 - its trace is this call alone, without a span of an agent or a model: a tool that ran in a thread or a worker, to which the
   context of its agent was not handed on. Nobody knows its conversation; or
-- it is of a later run of an agent in a trace without an id (`agent_runs`).
+- it is of a later run of an agent in a trace without an id (`later_runs`).
 
 Which spans name conversations is learnt of each service (`ConversationNaming`). Once a trace of it was there up to its root and
 nothing named its conversation, the spans above its calls are no longer awaited, but for a call before any request to a model, in a
@@ -35,7 +35,7 @@ from collector.calls.call.call import LogicalCall
 from collector.calls.call.same_call import is_copy
 from collector.calls.coverage import Coverage
 from collector.calls.records import Requester
-from collector.calls.sessions.agent_runs import is_of_later_run, later_calls, note_run
+from collector.calls.sessions.later_runs import is_of_later_run, later_calls, note_run
 from collector.calls.sessions.session_ids import (
     DECIDED_RUNG,
     RESOURCE_RUNG,

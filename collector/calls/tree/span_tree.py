@@ -340,7 +340,7 @@ class SpanTree:
         self.released: list[SpanNode] | None = None
         """Spans that turned out to be calls of their own (`merge`), and are to be updated: `Correlation` empties it."""
         self.runs: dict[bytes, int] | None = None
-        """Id of an agent's span -> its end, while no session is claimed (`agent_runs`)."""
+        """Id of an agent's span -> its end, while no session is claimed (`later_runs`)."""
         self.asked = 0
         """Number of requests of models that are noted."""
         self.missing = 0

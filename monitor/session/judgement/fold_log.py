@@ -1,5 +1,7 @@
 """Folding: moves the first steps of a log into the checkpoint, so that a session's memory stays bounded.
 
+A step that is folded stays as it was judged, whatever becomes known later.
+
 Invariants:
 
 - A group of overlapping calls is folded whole, since its order may still change, unless the log is full.
@@ -35,7 +37,7 @@ __all__ = [
 ]
 
 FOLD_AFTER: Final = 64
-"""The latest steps, which stay in the log whatever their age: the API shows them."""
+"""The latest steps, which stay in the log whatever their age: the API shows them, and late calls correct them."""
 
 FOLD_LUMP: Final = 16
 """The least number of steps to fold at once, so that one deletion from the log serves many."""
