@@ -58,7 +58,7 @@ COMPILED = {
     "monitor/alphabet": "match near_names pattern",
     "monitor/automaton": "dfa paths position",
     "monitor/judging": "accounting call_reviser change_reports held_calls judge_calls judging_parts judging_state reference_alarms session_binder session_sights thing_spaces",
-    "monitor/judging/clocks": "lagging_calls leading_calls mistimed_calls sender_clocks",
+    "monitor/judging/clocks": "clocks_ahead lagging_calls leading_calls mistimed_calls",
     "monitor/judging/deciding": "decide_calls going_ahead",
     "monitor/live": "corrections deadline_timer due_queue gaps lifecycle mention monitor_reader monitor_state session_facts specs_in_use",
     "monitor/reference": "comparison",

@@ -19,7 +19,7 @@ from typing import Final
 from collector.calls.records import Requester
 from collector.dialects.model_messages.given_results import SpanResults
 from collector.dialects.model_messages.outputs import RequestedCall
-from monitor.judging.clocks.sender_clocks import AHEAD_MAX_NS
+from monitor.judging.clocks.clocks_ahead import AHEAD_MAX_NS
 from monitor.limits import SECOND
 from monitor.records import SessionKey
 from monitor.visibility.cause import Cause

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from monitor.alphabet.explanation import Show
 from monitor.judging.accounting import Accounting
-from monitor.judging.clocks.sender_clocks import SenderClocks
+from monitor.judging.clocks.clocks_ahead import SenderClocks
 from monitor.judging.shared_gaps import SharedGaps
 from monitor.judging.thing_spaces import ThingSpaces
 from monitor.limits import Limits

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from monitor.judging.change_reports import ChangeReports
+from monitor.judging.clocks.clocks_ahead import moved_back
 from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.judging.clocks.leading_calls import (
     LeadingCalls,
@@ -19,7 +20,6 @@ from monitor.judging.clocks.leading_calls import (
     set_meanwhile,
 )
 from monitor.judging.clocks.mistimed_calls import beside, mistimed
-from monitor.judging.clocks.sender_clocks import moved_back
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.thing_spaces import is_shared
 from monitor.records import NO_TRACE, Proof, ToolCall, Verdict

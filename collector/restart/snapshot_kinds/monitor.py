@@ -12,9 +12,9 @@ from monitor.aggregate.top_k import TopK
 from monitor.aggregate.totals import Pair, SessionFinished, Share, Totals, _Held
 from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
 from monitor.judging.accounting import Accounting
+from monitor.judging.clocks.clocks_ahead import SenderClocks
 from monitor.judging.clocks.lagging_calls import LaggingCalls
 from monitor.judging.clocks.leading_calls import LeadingCalls
-from monitor.judging.clocks.sender_clocks import SenderClocks
 from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_state import JudgingState
 from monitor.judging.reference_alarms import Alarms, _Call

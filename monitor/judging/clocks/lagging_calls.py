@@ -2,7 +2,8 @@
 
 Idea: nothing begins before what has caused it: a span not before its parent, a call not before its model has asked for it.
 Where the times say otherwise, and the two spans are of different hosts, the clock of the later one is behind (or that of the
-earlier one ahead) by no less than they say. Who reads spans tells of that (`Corrections.doubt_clock`).
+earlier one ahead) by no less than they say. `collector.calls.correlation.clock_contradictions` finds that in the spans, and
+tells of it (`Corrections.doubt_clock`).
 
 A call whose clock is behind was made between its start, as it says, and its receipt. Between these two nothing follows from
 one call of the session to the next (`Cause.MISTIMED`). Which of the other calls have this clock is not known by their logs.

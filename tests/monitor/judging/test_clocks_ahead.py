@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
-from monitor.judging.clocks.sender_clocks import SenderClocks
+from monitor.judging.clocks.clocks_ahead import SenderClocks
 from monitor.limits import SECOND
 from monitor.records import Proof
 from monitor.visibility.cause import Cause
