@@ -65,7 +65,7 @@ COMPILED = {
     "monitor/scores": "consistency refine running score_records",
     "monitor/session": "begun_judgement dropped_sessions hosts outside_calls proofs session spec_binding table tool_names",
     "monitor/session/judge": "compensation concurrent_calls episodes judge run",
-    "monitor/session/judgement": "checkpoint episode_scores finality fold_log judgement log_walk possible_harms possible_outcomes replay resume_points scored_path step_marks",
+    "monitor/session/judgement": "calls_asked_about checkpoint episode_scores finality fold_log judgement log_walk possible_harms replay resume_points scored_path step_marks",
     "monitor/session/log": "answers call_ids log rows",
     "monitor/session/overlap": "asked_orders call_choices chain_merges chains order question_budget",
     "monitor/session/report": "obstacles",

@@ -81,10 +81,10 @@ class StepEffect(IntEnum):
 
 
 class AutomatonStep(NamedTuple):
-    """The position after a call, and the call's outcome."""
+    """The position after a call, and the call's effect."""
 
     position: Position
-    outcome: StepEffect
+    effect: StepEffect
 
 
 class Chances(NamedTuple):
@@ -554,16 +554,16 @@ class Stepper:
         if not targets:
             return AutomatonStep(state, StepEffect.HARMFUL)
         moved = any(target != state for target in targets)
-        outcome = StepEffect.PROGRESS if moved else StepEffect.SELF_LOOP
+        effect = StepEffect.PROGRESS if moved else StepEffect.SELF_LOOP
         if len(targets) == 1 and not (wrong and moved):
-            return AutomatonStep(next(iter(targets)), outcome)
+            return AutomatonStep(next(iter(targets)), effect)
         layers = [
             _merged([(place.bit(target),) for target in targets]) for place in self._areas()
         ]
         if wrong:
             stays = [(0, place.bit(state)) for place in self._areas()]
             layers = [_merged(each) for each in zip(layers, stays, strict=True)]
-        return AutomatonStep(self._position(layers), outcome)
+        return AutomatonStep(self._position(layers), effect)
 
     def _targets(self, state: int, token: int) -> tuple[set[int], bool]:
         """The targets of the allowed readings of a call, and whether some reading is refused."""
@@ -645,11 +645,11 @@ class Stepper:
             for index, place in enumerate(self._areas()):
                 if place.group == group:
                     after[index] = _raised(after[index])
-        outcome = StepEffect.HARMFUL
+        effect = StepEffect.HARMFUL
         if not harm:
             moved = any(each.moved for each in taken)
-            outcome = StepEffect.PROGRESS if moved else StepEffect.SELF_LOOP
-        return AutomatonStep(self._position([_settled(layers) for layers in after]), outcome)
+            effect = StepEffect.PROGRESS if moved else StepEffect.SELF_LOOP
+        return AutomatonStep(self._position([_settled(layers) for layers in after]), effect)
 
     def chances(self, position: Position, token: int) -> Chances:
         """What a call may have been at a position, over all its states and readings."""

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from monitor.judging.accounting import Accounting
 from monitor.records import SessionKey, ToolCall, Verdict
 from monitor.session.judge.judge import Judge
+from monitor.session.judgement.calls_asked_about import widest
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.possible_outcomes import widest
 from monitor.session.report.obstacles import find_obstacles, review
 from monitor.session.session import Ended, Session
 from monitor.session.time_limits.session_verdicts import SessionVerdicts

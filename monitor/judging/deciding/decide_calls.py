@@ -2,14 +2,15 @@
 
 Idea: a call that comes in order, in a session whose specs are bound, needs no more than a look at the
 heads of its judgements (`CallDecider.at_once`). Any other call is observed on a copy of its session
-(`Rehearsal`), by the code that judges calls, so the answer is what observing gives.
+(`Rehearsal`), by the code that judges calls, so the answer is what observing gives. The copy, or a new
+session where none is known, is made by `Monitor._rehearse` (`monitor/engine`).
 
 Invariant: deciding changes no session, no sum and no counter. Caches of what depends on the spec alone
 may fill.
 
 Example: `pay` is asked about, and `approve` was the last call. The head of the judgement allows `pay`:
-allow. If the session was never seen, a session is made, its specs are bound, and `pay` is judged in
-it as its first call. Then the session is dropped.
+allow. If the session was never seen, `Monitor._rehearse` makes one, its specs are bound, and `pay` is
+judged in it as its first call. Then the session is dropped.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from monitor.session.data.seen_values import UserText
 from monitor.session.data.session_data import SessionData
 from monitor.session.judge.concurrent_calls import CallPossibilities, ConcurrentCalls
 from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
-from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.possible_harms import is_certain_call, possible_harms
-from monitor.session.judgement.possible_outcomes import (
+from monitor.session.judgement.calls_asked_about import (
     RIGHT,
     certain_head,
     concurrent_calls,
-    outcomes_amid,
-    outcomes_anywhere,
-    outcomes_behind,
-    outcomes_beside,
+    possibilities_amid,
+    possibilities_anywhere,
+    possibilities_behind,
+    possibilities_beside,
 )
+from monitor.session.judgement.judgement import Judgement
+from monitor.session.judgement.possible_harms import is_certain_call, possible_harms
 from monitor.session.judgement.step_marks import JudgedStep
 from monitor.session.log.rows import order_of
 from monitor.session.overlap.question_budget import QuestionBudget
@@ -141,19 +142,19 @@ class CallDecider:
             for each in flying:
                 run.step(judge, each)
             code, before = run.peek(judge, token), run.position
-            outcomes = outcomes_beside(judge, position, flying, token)
+            possibilities = possibilities_beside(judge, position, flying, token)
         elif begun:
-            amid = outcomes_amid(judgement, begun, token, at)
+            amid = possibilities_amid(judgement, begun, token, at)
             if amid is None:
                 return None
-            outcomes = amid
+            possibilities = amid
         else:
-            outcomes = outcomes_behind(judgement, token)
+            possibilities = possibilities_behind(judgement, token)
         certain = code < HARMFUL or judge.is_certain_call(before, token)
         step: JudgedStep = built(JudgedStep, (0, code, before, before, None))
-        wrong = code >= HARMFUL or outcomes.rises
+        wrong = code >= HARMFUL or possibilities.rises
         tool = self._tool(call) if wrong else call.tool
-        return _spec_decision(judge, token, tool, step, code, outcomes, certain)
+        return _spec_decision(judge, token, tool, step, code, possibilities, certain)
 
     def _flying(
         self,
@@ -494,8 +495,8 @@ class Rehearsal:
         harmful = step.code >= HARMFUL
         certain = not harmful or is_certain_call(judgement, place, step.before)
         tool = self._names.text(judgement.log.tool(place))
-        outcomes = case.outcomes()
-        decided = _spec_decision(judge, case.token, tool, step, code, outcomes, certain)
+        possibilities = case.possibilities()
+        decided = _spec_decision(judge, case.token, tool, step, code, possibilities, certain)
         return decided if case.part is None else case.part.of_thing(decided)
 
     def _steps(self, judgement: Judgement) -> dict[int, JudgedStep]:
@@ -545,13 +546,13 @@ class _Case:
         blocks = is_certain and self.judgement.judge.spec.enforce == "block"
         return SpecCall(*self.among, self.token, blocks)
 
-    def outcomes(self) -> CallPossibilities:
+    def possibilities(self) -> CallPossibilities:
         """What it may be, once all calls of the question are decided."""
         if self.among is not None:
             among, number = self.among
-            return among.outcomes(number, rises=self.rises)
+            return among.possibilities(number, rises=self.rises)
         judge = self.judgement.judge
-        found = outcomes_anywhere(judge, self.token) if self.is_late else RIGHT
+        found = possibilities_anywhere(judge, self.token) if self.is_late else RIGHT
         if found.missing and self.part is not None and self.part.is_anywhere:
             return found._replace(missing=("calls_in_flight",))
         return found
@@ -577,7 +578,7 @@ def _spec_decision(
     tool: str,
     step: JudgedStep,
     counted: int,
-    outcomes: CallPossibilities,
+    possibilities: CallPossibilities,
     certain: bool,
 ) -> SpecDecision:
     """What a spec says of a call.
@@ -588,18 +589,18 @@ def _spec_decision(
         tool: its name in the verdict.
         step: the call as judged; if it is possibly harmful, by the plain reading.
         counted: the code that the scores count.
-        outcomes: what the call may be.
+        possibilities: what the call may be.
         certain: as `Verdict.certain_call`.
     """
     spec, before, code = judge.spec, step.before, step.code
-    if outcomes.rises:
+    if possibilities.rises:
         answer = Answer.DENY
-        if code < HARMFUL and outcomes.refused is not None:
-            before = outcomes.refused
+        if code < HARMFUL and possibilities.refused is not None:
+            before = possibilities.refused
             code = code_of(judge.reason(before, token, -1))
         if counted < HARMFUL <= code:
-            counted, certain = code, not outcomes.right
-    elif outcomes.wrong:
+            counted, certain = code, not possibilities.right
+    elif possibilities.wrong:
         answer = Answer.UNKNOWN
     else:
         answer = Answer.ALLOW
@@ -621,8 +622,8 @@ def _spec_decision(
         judge.constraint(before, token) if harmful else None,
         state,
         certain,
-        outcomes.missing if answer is Answer.UNKNOWN else (),
-        "calls_in_flight" if outcomes.waits else None,
+        possibilities.missing if answer is Answer.UNKNOWN else (),
+        "calls_in_flight" if possibilities.waits else None,
         None,
     )
     found: SpecDecision = built(SpecDecision, fields)

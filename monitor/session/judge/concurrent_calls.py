@@ -3,7 +3,7 @@
 Idea: `M` is the least number of harmful calls, over all orders and all possible worlds, of the calls that go ahead.
 A call is denied if `M` rises with it (`rises`). A call that is harmful in every order and world always raises it, since
 a harmful call changes nothing. Beside that it matters whether the call is right in some order and world, and wrong in
-some (`outcomes`).
+some (`possibilities`).
 
 Parts: calls that no constraint connects do not influence each other, so each part is searched by itself
 (`CallChoices`). If the budget of steps does not suffice for a part, cheaper rules decide what they can (`_Cheaper`).
@@ -26,7 +26,7 @@ from monitor.session.overlap.order import order, parts
 from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.spec.constraints import SideBySide
 
-__all__ = ["CallPossibilities", "ConcurrentCalls", "outcomes_at"]
+__all__ = ["CallPossibilities", "ConcurrentCalls", "possibilities_at"]
 
 
 class CallPossibilities(NamedTuple):
@@ -51,7 +51,9 @@ class CallPossibilities(NamedTuple):
 BUDGET_MISSES: tuple[Missing, ...] = ("budget",)
 
 
-def outcomes_at(judge: Judge, token: int, positions: Iterable[Position]) -> CallPossibilities:
+def possibilities_at(
+    judge: Judge, token: int, positions: Iterable[Position]
+) -> CallPossibilities:
     """What a call may be that finds its session at one of these positions."""
     stepper, missing = judge.stepper, set[Missing]()
     found = {position: stepper.chances(position, token) for position in positions}
@@ -184,46 +186,48 @@ class ConcurrentCalls:
         cheaper = self._cheaper.get(place)
         return [each for each in cheaper.all if place in each] if cheaper is not None else ()
 
-    def outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
+    def possibilities(self, place: int, *, rises: bool | None) -> CallPossibilities:
         """What the call may be, once all are decided; `rises` is what was found of it before."""
-        found = self._outcomes(place, rises=rises)
+        found = self._possibilities(place, rises=rises)
         if not found.missing or not self.untried:
             return found
         causes = self.untried | ({*found.missing} - {"earlier_calls", "order"})
         return found._replace(missing=tuple(sorted(causes)))
 
-    def _outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
+    def _possibilities(self, place: int, *, rises: bool | None) -> CallPossibilities:
         part, cheaper = self._parts.get(place), self._cheaper.get(place)
         if cheaper is not None:
-            return cheaper.outcomes(place, rises=rises)
+            return cheaper.possibilities(place, rises=rises)
         if part is None:
             return self._alone(place)
         like = part.likeness(place)
         key = (id(part), like, rises)
         known = self._alike.get(key) if like is not None else None
         if known is None:
-            known = self._alike[key] = self._searched_outcomes(part, place, rises=rises)
+            known = self._alike[key] = self._searched_possibilities(part, place, rises=rises)
         return known
 
-    def _searched_outcomes(
+    def _searched_possibilities(
         self, part: CallChoices, place: int, *, rises: bool | None
     ) -> CallPossibilities:
         token, found = self._tokens[place], part.before(place)
-        outcomes = outcomes_at(self._judge, token, [position for position, _ in found])
+        possibilities = possibilities_at(
+            self._judge, token, [position for position, _ in found]
+        )
         if rises:
-            return self._refused(outcomes, place, found)
-        if "order" in outcomes.missing:
-            causes: set[Missing] = {*outcomes.missing}
+            return self._refused(possibilities, place, found)
+        if "order" in possibilities.missing:
+            causes: set[Missing] = {*possibilities.missing}
             if self._is_beside_flying(place):
                 causes.add("calls_in_flight")
                 if len(self._asked) == 1:
                     causes.discard("order")
-            outcomes = outcomes._replace(missing=tuple(sorted(causes)))
-        return outcomes._replace(rises=False)
+            possibilities = possibilities._replace(missing=tuple(sorted(causes)))
+        return possibilities._replace(rises=False)
 
     def _alone(self, place: int) -> CallPossibilities:
         """What a call is that is the same in every state."""
-        found = outcomes_at(self._judge, self._tokens[place], self._starts)
+        found = possibilities_at(self._judge, self._tokens[place], self._starts)
         return found._replace(refused=next(iter(self._starts))) if found.rises else found
 
     def _is_beside_flying(self, place: int) -> bool:
@@ -231,7 +235,7 @@ class ConcurrentCalls:
 
     def _refused(
         self,
-        outcomes: CallPossibilities,
+        possibilities: CallPossibilities,
         place: int,
         found: Sequence[tuple[Position, int]],
     ) -> CallPossibilities:
@@ -239,12 +243,12 @@ class ConcurrentCalls:
         fewest = min(harms for _, harms in found)
         waits, refused, least = False, None, -1
         for position, harms in found:
-            if stepper.step(position, token).outcome is not StepEffect.HARMFUL:
+            if stepper.step(position, token).effect is not StepEffect.HARMFUL:
                 waits = waits or harms <= fewest
             elif refused is None or harms < least:
                 refused, least = position, harms
         waits = waits and (len(self._asked) > 1 or self._is_beside_flying(place))
-        return outcomes._replace(rises=True, missing=(), waits=waits, refused=refused)
+        return possibilities._replace(rises=True, missing=(), waits=waits, refused=refused)
 
 
 class _Cheaper:
@@ -315,7 +319,7 @@ class _Cheaper:
         """Of each constraint that may decide."""
         return [alone for _, alone in self._alone]
 
-    def outcomes(self, place: int, *, rises: bool | None) -> CallPossibilities:
+    def possibilities(self, place: int, *, rises: bool | None) -> CallPossibilities:
         right, wrong = self._judge.stepper.chances(self._reached, self._tokens[place])
         if rises is None:
             return CallPossibilities(right, wrong, False, BUDGET_MISSES)
@@ -332,7 +336,7 @@ class _Cheaper:
                 continue
             step = self._judge.under(number).step
             for digit, _ in alone.before(place):
-                refuses = step(digit, self._tokens[place]).outcome is StepEffect.HARMFUL
+                refuses = step(digit, self._tokens[place]).effect is StepEffect.HARMFUL
                 if refuses and isinstance(digit, int) and isinstance(self._start, int):
                     return machine.moved(self._start, number, digit)
         return None

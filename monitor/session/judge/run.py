@@ -131,15 +131,15 @@ class AutomatonRun:
         if judge.once is not None and judge.opens(self.position, token):
             self._start_episode(judge.once.initial)
         before = self.position
-        self.position, outcome = judge.stepper.step(before, token)
+        self.position, effect = judge.stepper.step(before, token)
         if token >= judge.plain and not judge.spec.alphabet.tokens[token].exact:
             self.exact = False
-        if outcome is StepEffect.PROGRESS:
+        if effect is StepEffect.PROGRESS:
             self.tally.progress()
             if token < judge.plain:
                 self.progressed |= 1 << token
             return PROGRESS
-        if outcome is StepEffect.SELF_LOOP:
+        if effect is StepEffect.SELF_LOOP:
             self.tally.self_loop()
             return SELF_LOOP if judge.spec.alphabet.tokens[token].effect else FAILED
         self.tally.harmful()
@@ -156,10 +156,10 @@ class AutomatonRun:
             progressed = 0
             if isinstance(position, int):
                 position = judge.once.initial
-        _, outcome = judge.stepper.step(position, token)
-        if outcome is StepEffect.PROGRESS:
+        _, effect = judge.stepper.step(position, token)
+        if effect is StepEffect.PROGRESS:
             return PROGRESS
-        if outcome is StepEffect.SELF_LOOP:
+        if effect is StepEffect.SELF_LOOP:
             return SELF_LOOP if judge.spec.alphabet.tokens[token].effect else FAILED
         return code_of(judge.reason(position, token, progressed))
 
@@ -188,8 +188,8 @@ class AutomatonRun:
         """True if the next call would be harmful."""
         ways = self.ways
         if ways is None:
-            _, outcome = judge.stepper.step(self.position, token)
-            return outcome is StepEffect.HARMFUL
+            _, effect = judge.stepper.step(self.position, token)
+            return effect is StepEffect.HARMFUL
         best = self.tally.harmful_steps
         harmed = [
             way.is_harmed(judge, token) for way in ways if way.tally.harmful_steps == best

@@ -114,8 +114,8 @@ def _pc_hlr(judge: Judge, path: Sequence[int]) -> float | None:
     for token in path:
         assert isinstance(position, int)
         before.append(position)
-        position, outcome = judge.stepper.step(position, token)
-        harm.append(outcome is StepEffect.HARMFUL)
+        position, effect = judge.stepper.step(position, token)
+        harm.append(effect is StepEffect.HARMFUL)
     assert isinstance(position, int)
     symbols = [judge.score_tokens[token] for token in path]
     return pc_hlr(machine, _all_goldens(judge), symbols, before, harm, position)

@@ -136,12 +136,12 @@ class AllOrders:
             if taken == len(places) or not is_ready(needs[taken], done):
                 continue
             self._budget.left -= 1
-            end, outcome = self._stepper.step(position, token)
+            end, effect = self._stepper.step(position, token)
             if certain and taken >= self.awaited[number] and end == position:
-                if outcome is not StepEffect.HARMFUL:
+                if effect is not StepEffect.HARMFUL:
                     loops |= 1 << number
                 continue
-            total = harms + (outcome is StepEffect.HARMFUL)
+            total = harms + (effect is StepEffect.HARMFUL)
             moved.append((advanced(done, number), end, total))
         _put(self._nodes, (done, position, loops), harms)
         for then, end, total in moved:

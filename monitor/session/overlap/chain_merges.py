@@ -185,8 +185,8 @@ def _finish(
         )
         harms, end = node.harms, node.position
         for _, token in todo:
-            end, outcome = stepper.step(end, token)
-            harms += outcome is StepEffect.HARMFUL
+            end, effect = stepper.step(end, token)
+            harms += effect is StepEffect.HARMFUL
         if best is None or (harms > best[0] if strict else harms < best[0]):
             best = (harms, end, node, [place for place, _ in todo])
     assert best is not None
@@ -215,8 +215,8 @@ def _step(
         if taken == len(places) or (needs[taken] and not is_ready(needs[taken], done)):
             continue
         steps += 1
-        end, outcome = stepper.step(position, token)
-        harms = node.harms + 1 if outcome is StepEffect.HARMFUL else node.harms
+        end, effect = stepper.step(position, token)
+        harms = node.harms + 1 if effect is StepEffect.HARMFUL else node.harms
         after = advanced(done, number)
         place = places[taken]
         known = layer.get((after, end))

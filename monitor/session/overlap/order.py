@@ -209,8 +209,8 @@ def _walk(
     """The number of harmful calls of an order, and its end."""
     harms = 0
     for place in places:
-        position, outcome = stepper.step(position, tokens[place])
-        harms += outcome is StepEffect.HARMFUL
+        position, effect = stepper.step(position, tokens[place])
+        harms += effect is StepEffect.HARMFUL
     return _Walk(harms, position)
 
 

@@ -24,9 +24,9 @@ from monitor.decision import Answer, Missing, SpecDecision, ThingClaim
 from monitor.records import Evidence, NamedThing, SessionKey, ToolCall
 from monitor.session.judge.judge import CONTROL_TOKEN
 from monitor.session.judge.run import AutomatonRun
+from monitor.session.judgement.calls_asked_about import concurrent_calls
 from monitor.session.judgement.checkpoint import Checkpoint
 from monitor.session.judgement.judgement import Judgement
-from monitor.session.judgement.possible_outcomes import concurrent_calls
 from monitor.session.log.rows import order_of
 from monitor.session.overlap.question_budget import QuestionBudget
 from monitor.session.things.group_calls import vanishing
@@ -364,7 +364,7 @@ def _is_unexplained(slice_: Judgement, span_id: bytes) -> bool:
     if place is None:
         return True
     among, number = concurrent_calls(slice_, [place], QuestionBudget())[place]
-    return not among.outcomes(number, rises=among.rises(number)).right
+    return not among.possibilities(number, rises=among.rises(number)).right
 
 
 def slices_of(

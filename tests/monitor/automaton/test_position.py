@@ -98,7 +98,7 @@ def test_readings_far_behind_are_kept() -> None:
 def test_what_a_call_may_have_been_is_said_over_all_states() -> None:
     """A harm is of this very call only where no state and no reading allows it."""
     assert stepper().chances(at({0: 0, 2: 1}), B) == (False, True)
-    assert stepper().step(at({0: 0, 1: 1}), B).outcome is StepEffect.HARMFUL
+    assert stepper().step(at({0: 0, 1: 1}), B).effect is StepEffect.HARMFUL
     assert stepper().chances(at({0: 0, 1: 1}), B) == (True, True)
     assert stepper().chances(1, A) == (True, False)
     assert stepper(open_world=True).chances(at({0: 0, 2: 1}), NOTHING) == (True, False)

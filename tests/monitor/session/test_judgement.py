@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.session.judge.judge import CODES, HARMFUL, PROGRESS, Judge
+from monitor.session.judgement.calls_asked_about import widest
 from monitor.session.judgement.finality import finalise
 from monitor.session.judgement.fold_log import (
     FOLD_AFTER,
@@ -22,7 +23,6 @@ from monitor.session.judgement.fold_log import (
 )
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.possible_harms import possible_harms
-from monitor.session.judgement.possible_outcomes import widest
 from monitor.session.judgement.resume_points import RESUME_EVERY
 from monitor.session.judgement.step_marks import is_final
 from monitor.spec.compiler.compile import compile_text

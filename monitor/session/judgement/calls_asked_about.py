@@ -25,7 +25,7 @@ from monitor.decision import Missing
 from monitor.session.judge.concurrent_calls import (
     CallPossibilities,
     ConcurrentCalls,
-    outcomes_at,
+    possibilities_at,
 )
 from monitor.session.judge.judge import CONTROL_TOKEN, Judge
 from monitor.session.judge.run import AutomatonRun
@@ -41,10 +41,10 @@ __all__ = [
     "RIGHT",
     "certain_head",
     "concurrent_calls",
-    "outcomes_amid",
-    "outcomes_anywhere",
-    "outcomes_behind",
-    "outcomes_beside",
+    "possibilities_amid",
+    "possibilities_anywhere",
+    "possibilities_behind",
+    "possibilities_beside",
     "widest",
 ]
 
@@ -70,7 +70,7 @@ def _origin_run(judgement: Judgement) -> AutomatonRun:
     return judgement.origin(wide=judgement.is_doubtful())
 
 
-def outcomes_behind(judgement: Judgement, token: int) -> CallPossibilities:
+def possibilities_behind(judgement: Judgement, token: int) -> CallPossibilities:
     """What a call behind all others may be, if none of them is in flight."""
     if token == CONTROL_TOKEN:
         return RIGHT
@@ -82,17 +82,17 @@ def outcomes_behind(judgement: Judgement, token: int) -> CallPossibilities:
             (found, _), *_ = _anywhere_reached(judgement, [token], budget)
         else:
             found = ConcurrentCalls(judge, costs, [token], [(0, 1)], (0,), (), budget)
-        return found.outcomes(0, rises=found.rises(0))
-    harmful = judge.stepper.step(position, token).outcome is StepEffect.HARMFUL
+        return found.possibilities(0, rises=found.rises(0))
+    harmful = judge.stepper.step(position, token).effect is StepEffect.HARMFUL
     if token < judge.plain and isinstance(position, int):
         return CallPossibilities(False, True, True, (), False, position) if harmful else RIGHT
-    outcomes = outcomes_at(judge, token, (position,))
+    possibilities = possibilities_at(judge, token, (position,))
     if not harmful:
-        return outcomes
-    return outcomes._replace(rises=True, missing=(), refused=position)
+        return possibilities
+    return possibilities._replace(rises=True, missing=(), refused=position)
 
 
-def outcomes_beside(
+def possibilities_beside(
     judge: Judge, before: Position, flying: Sequence[int], token: int
 ) -> CallPossibilities:
     """What a call may be beside calls in flight, which began behind all others.
@@ -110,10 +110,10 @@ def outcomes_beside(
     found = ConcurrentCalls(
         judge, {before: 0}, [*tokens, token], times, (own,), range(own), QuestionBudget()
     )
-    return found.outcomes(own, rises=found.rises(own))
+    return found.possibilities(own, rises=found.rises(own))
 
 
-def outcomes_amid(
+def possibilities_amid(
     judgement: Judgement, flying: Sequence[int], token: int, at: int
 ) -> CallPossibilities | None:
     """What a call behind all others may be, if some of them are in flight.
@@ -151,7 +151,7 @@ def outcomes_amid(
         budget,
         [*[certain[place - first] for place in places], (at, at + 1)] if certain else None,
     )
-    return found.outcomes(own, rises=found.rises(own))
+    return found.possibilities(own, rises=found.rises(own))
 
 
 def certain_head(judgement: Judgement) -> Position | None:
@@ -163,11 +163,11 @@ def certain_head(judgement: Judgement) -> Position | None:
     return None if judge.once is not None and not head.exact else head.position
 
 
-def outcomes_anywhere(judge: Judge, token: int) -> CallPossibilities:
+def possibilities_anywhere(judge: Judge, token: int) -> CallPossibilities:
     """What a call may be of which it is not known where in the session it belongs."""
     if token == CONTROL_TOKEN:
         return RIGHT
-    found = outcomes_at(judge, token, [judge.anywhere])
+    found = possibilities_at(judge, token, [judge.anywhere])
     if found.rises:
         return found._replace(refused=judge.anywhere)
     return found._replace(missing=("order",)) if found.missing else found
@@ -357,8 +357,8 @@ def _passed(replay: Replay, costs: Costs, before_ns: int, after_ns: int) -> Cost
 def _stepped(judge: Judge, costs: Costs, token: int) -> Costs:
     after: Costs = {}
     for position, harms in costs.items():
-        end, outcome = judge.stepper.step(position, token)
-        _put(after, end, harms + (outcome is StepEffect.HARMFUL))
+        end, effect = judge.stepper.step(position, token)
+        _put(after, end, harms + (effect is StepEffect.HARMFUL))
     return after
 
 
