@@ -66,7 +66,7 @@ COMPILED = {
     "monitor/session": "begun_judgement dropped_sessions hosts outside_calls proofs session spec_binding table tool_names",
     "monitor/session/judge": "compensation concurrent_calls episodes judge run",
     "monitor/session/judgement": "calls_asked_about checkpoint episode_scores finality fold_log judgement log_walk possible_harms replay resume_points scored_path step_marks",
-    "monitor/session/log": "answers call_ids log rows",
+    "monitor/session/log": "asked_together call_ids log overlap_groups rows",
     "monitor/session/overlap": "asked_orders call_choices chain_merges chains order question_budget",
     "monitor/session/report": "obstacles",
     "monitor/session/things": "group_calls shared_judgement thing_cell thing_reservations thing_slices thing_space thing_table thing_visit things_judgement things_replay things_run",

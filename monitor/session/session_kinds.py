@@ -43,7 +43,7 @@ from monitor.session.judge.run import AutomatonRun, Lineage
 from monitor.session.judgement.checkpoint import Checkpoint, FoldedScores
 from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.resume_points import ResumePoint, ResumePoints
-from monitor.session.log.answers import StepAnswers
+from monitor.session.log.asked_together import StepAnswers
 from monitor.session.log.log import SessionLog
 from monitor.session.log.rows import StepTimes, Texts
 from monitor.session.outside_calls import OutsideCalls

@@ -38,7 +38,7 @@ class ResumePoint(NamedTuple):
     apart: bool
     """True if these had different numbers of harms after some step before it."""
     running: Mapping[bytes, int] | None
-    """The steps that still run at this place (`monitor.session.log.log.SessionLog.running_at`)."""
+    """The steps that still run at this place (`monitor.session.log.overlap_groups.GroupedRows.running_at`)."""
 
 
 class ResumePoints:

@@ -1,4 +1,4 @@
-"""Which steps of a log one model answer asked for: they are one group, whether their times overlap or not.
+"""Which steps of a log one model answer asked for together: they are one group, whether their times overlap or not.
 
 Idea: a model that asks for several calls in one answer says that their order does not matter. Whether a framework
 then runs them at once or one after the other is the framework's affair. Few answers ask for several calls, so a log
