@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs `offrails harness run`, and returns the exit code."""
     from harness.agents.kinds import agent_kind
     from harness.bench.bench import Bench, RunLimits
-    from harness.bench.prices import price_of
+    from harness.bench.token_cost import token_cost
     from harness.bench.results import ResultsFolder, read_rollouts
     from harness.rollout.guarded import IN_PROCESS
     from harness.scaffold.scaffold import load_scaffold
@@ -149,7 +149,7 @@ def run(options: argparse.Namespace) -> int:
             ),
             guard=IN_PROCESS if options.guard is True else options.guard or "",
             exporter=_exporter(options.otlp),
-            price=price_of(options.prices, options.agent.partition(":")[2]),
+            price=token_cost(options.prices, options.agent.partition(":")[2]),
             judges=judges,
             recording=recording,
             offline=offline,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.bench.prices import PriceError, price_of
+from harness.bench.token_cost import PriceError, token_cost
 from harness.cli.program import main
 from judges.models.prices import BadPricesError
 from judges.models.prices import price_of as judges_price
@@ -177,7 +177,7 @@ def test_prices_are_those_that_judges_read(
         with pytest.raises(BadPricesError):
             judges_price(file, "small")
     else:
-        assert price_of(file, "small")(1_000_000, 500_000) == 2.0
+        assert token_cost(file, "small")(1_000_000, 500_000) == 2.0
         assert judges_price(file, "small").tokens_in == 1.0
 
 
@@ -194,7 +194,7 @@ def test_a_fault_of_the_prices_is_where_it_stands(text: str, says: str, tmp_path
     file = tmp_path / "prices.yaml"
     file.write_text(text)
     with pytest.raises(PriceError) as fault:
-        price_of(file, "small")
+        token_cost(file, "small")
     assert f"{file}:{says}" in str(fault.value)
 
 

@@ -33,6 +33,7 @@ _SCRIPT: Final = b"\n".join(
             "things",
             "judged",
             "labels",
+            "trace_link",
             "why",
             "overview",
             "compare",

@@ -55,15 +55,6 @@ function rulesOf({ constraint, skipped = [], allowed = [] }) {
   return found;
 }
 
-/** The trace where there is a place that shows it, and the ids to find it by. */
-function whereToLook(step, judgement) {
-  const ids = el('p', { class: 'ids' }, 'Trace ', el('bdi', { text: step.trace_id }),
-    copyButton(`copy-why-trace-${step.index}`, step.trace_id, 'the trace id'), ' span ', el('bdi', { text: step.span_id }),
-    copyButton(`copy-span-${step.index}`, step.span_id, 'the span id'));
-  const link = traceLink(step, judgement);
-  return link ? el('div', {}, link, ids) : ids;
-}
-
 /** What was usual where a call departs from the learnt runs. */
 function whyDeparted(step, judgement, { expected = [], support, write, precision }) {
   const box = el('div', { class: 'why departs' });
@@ -78,12 +69,4 @@ function whyDeparted(step, judgement, { expected = [], support, write, precision
   if (facts.length) box.append(el('p', { text: facts.join(' ') }));
   box.append(whereToLook(step, judgement));
   return box;
-}
-
-function traceLink(step, judgement) {
-  if (!state.about.trace_url) return null;
-  const fill = { trace_id: step.trace_id, span_id: step.span_id, session: judgement.session };
-  const href = state.about.trace_url.replace(/\{(trace_id|span_id|session)\}/g, (_, name) => encodeURIComponent(fill[name]));
-  if (!/^(https?:\/\/|\/)/.test(href)) return null;
-  return el('p', {}, el('a', { class: 'open', href, rel: 'noopener noreferrer', target: '_blank', text: `Open the trace of call ${step.index}` }));
 }

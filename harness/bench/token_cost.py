@@ -1,4 +1,8 @@
-"""Prices of tokens, from a file: `{MODEL: {input: PRICE, output: PRICE}}`, for a million tokens, as judges read them."""
+"""What the tokens of a rollout cost, by a file of prices: `{MODEL: {input: PRICE, output: PRICE}}`, for a million tokens.
+
+Judges read the same file (`judges.models.prices`). They ask for a price, and stop where there is none. Here a fault is named by its line,
+and a model without a price has no cost.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any, Final
 
 from monitor.spec.document.yaml_text import Document, parse
 
-__all__ = ["PriceError", "price_of"]
+__all__ = ["PriceError", "token_cost"]
 
 _MILLION: Final = 1_000_000
 _KEYS: Final = {"input": "in", "output": "out"}
@@ -20,7 +24,7 @@ class PriceError(Exception):
     """A file of prices cannot be used."""
 
 
-def price_of(file: Path | None, model: str) -> Callable[[int, int], float | None]:
+def token_cost(file: Path | None, model: str) -> Callable[[int, int], float | None]:
     """What a rollout's tokens cost; None where there is no price of the model.
 
     Raises:
