@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from collector.api.streams.verdict_feed import VerdictFeed
 from collector.app.fault_counter import FaultCounter
 from collector.calls.decisions.prevented_calls import PreventedCall
-from collector.sinks.alerts import Alerts
 from collector.sinks.log import LogSink
+from collector.sinks.sink_dispatch import SinkDispatch
 from collector.telemetry.redaction import Redaction
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ReferenceAlarm, SessionKey, Verdict
@@ -36,7 +36,7 @@ class Deliveries:
     def __init__(
         self,
         redaction: Redaction,
-        alerts: Alerts,
+        alerts: SinkDispatch,
         sink: LogSink,
         feed: VerdictFeed,
         annotated: NextHops | None,

@@ -68,8 +68,9 @@ from collector.receive.export import Consume, Export, RequestLimits
 from collector.receive.memory_guard import MemoryGuard
 from collector.receive.refusal_gaps import RefusalGaps
 from collector.restart.state_counters import StatefulParts
-from collector.sinks.alerts import Alerts, links_of
+from collector.sinks.alert.alert_links import links_of
 from collector.sinks.log import LogSink
+from collector.sinks.sink_dispatch import SinkDispatch
 from collector.telemetry.clock import ClockWatch, now_ns, steady_ns
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import log
@@ -181,7 +182,7 @@ class App:
         self._sink = LogSink(self._log, settings.log, clock, settings.alerts.joined)
         self.traces = traces_of(settings.telemetry, clock)
         self._tracer = self.traces.tracer if self.traces is not None else None
-        self.alerts = Alerts(
+        self.alerts = SinkDispatch(
             settings.alerts,
             links_of(settings),
             self.monitor.limits.idle_ns,

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from collector.client.verb_error import VerbError
 from collector.net.http_client import NO_RESPONSE, options, proxy_of, reason, without_user
-from collector.sinks.alert.alert import printable
+from collector.sinks.printable_text import printable
 
 if TYPE_CHECKING:
     import httpx

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collector.client.api_client import NoAnswerError, opened, shown_url
-from collector.sinks.alert.alert import DETAIL_MAX, printable
+from collector.sinks.alert.page_alert import DETAIL_MAX
+from collector.sinks.printable_text import printable
 from monitor.visibility.words import unless_words
 
 __all__ = ["DEFAULT_URL", "Filters", "formatted", "lines", "tail"]

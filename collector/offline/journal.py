@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from collector.sinks.alert.alert import stamp
+from collector.sinks.printable_text import stamp
 from collector.sinks.recorder import line
 from collector.state.journal_files import SegmentFile, found_in, read_file
 from collector.state.records import RecordKind, request_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from collector.config.spec_reload import Reloads
 from collector.decide.service import DecideService
-from collector.sinks.alerts import Alerts
+from collector.sinks.sink_dispatch import SinkDispatch
 
 if TYPE_CHECKING:
     from collector.forward.next_hops import NextHops
@@ -19,7 +19,7 @@ __all__ = ["CountersOfParts", "StatefulParts"]
 class StatefulParts(NamedTuple):
     """Parts of the service beside the monitor that go on after a restart."""
 
-    alerts: Alerts
+    alerts: SinkDispatch
     reloads: Reloads
     decisions: DecideService
     forwarding: NextHops | None

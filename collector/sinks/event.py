@@ -9,7 +9,7 @@ from typing import Any
 
 from collector.calls.decisions.prevented_calls import PreventedCall
 from collector.config.settings.alerts import Joined
-from collector.sinks.alert.alert import stamp
+from collector.sinks.printable_text import stamp
 from monitor.records import ALARMING, ReferenceAlarm, Verdict, thing_field
 
 __all__ = ["as_event", "is_news", "is_shown_possible", "possibility"]

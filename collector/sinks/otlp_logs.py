@@ -19,8 +19,8 @@ from collector.net.http_client import tls_context, without_user
 from collector.net.otlp_exporter import require_exporter, session_for
 from collector.net.threads import in_thread
 from collector.net.watched_files import UnusableFileError, WatchedFiles
-from collector.sinks.alert.alert import clock_time
 from collector.sinks.http_client import DeliveryError, authorization_of, files_of
+from collector.sinks.printable_text import clock_time
 from collector.telemetry.logs import log
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, ReferenceAlarm, Verdict

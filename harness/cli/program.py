@@ -11,8 +11,8 @@ from typing import Final
 
 from collector.cli.arguments import CommandParser
 from harness.agents.scripted import ScriptError
-from harness.bench.token_cost import PriceError
 from harness.bench.results import ResultsError
+from harness.bench.token_cost import PriceError
 from harness.cli import check, exporting, importing, listing, report, run
 from harness.sandbox.process import NoSandboxError
 from harness.snapshots.toolbox import SnapshotError

@@ -19,7 +19,7 @@ from collector.config.settings.settings import Settings
 from collector.config.sources import load
 from collector.dialects.names.session_and_agent_keys import NO_SESSION
 from collector.dialects.values.arguments import HIDDEN
-from collector.sinks.alerts import links_of
+from collector.sinks.alert.alert_links import links_of
 from deploy.otelcol.route_by_session import ROUTE, configuration
 from tests.end_to_end.deploy_tools import TOOLS, built
 

@@ -19,7 +19,7 @@ from collector.api.session_view.runbooks import runbook
 from collector.config.settings.settings import Settings
 from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
-from collector.sinks.alert.alert import ALARMS
+from collector.sinks.alert.page_alert import ALARMS
 from deploy.prometheus import history_tests, loss_tests
 from deploy.prometheus.prometheusrule import PLACE, resource
 

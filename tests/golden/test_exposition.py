@@ -20,8 +20,8 @@ from collector.metrics.registry import runtime
 from collector.metrics.service import Families
 from collector.metrics.text_format import lines
 from collector.receive.admission import Admission
-from collector.sinks.alert.alert import Links
-from collector.sinks.alerts import Alerts
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.sink_dispatch import SinkDispatch
 from collector.telemetry.counters import Stats
 from monitor.engine import Monitor
 from monitor.limits import SECOND, Limits
@@ -121,7 +121,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Families:
     more: list[metrics.MetricSource] = [
         held,
         Admission(),
-        Alerts(settings, Links(), 0, lambda: 0),
+        SinkDispatch(settings, AlertLinks(), 0, lambda: 0),
     ]
     return Families(rovers(), _stats(), None, more)
 

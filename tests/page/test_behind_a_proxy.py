@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 
 from collector.config.settings.settings import Settings
-from collector.sinks.alerts import links_of
+from collector.sinks.alert.alert_links import links_of
 from tests.end_to_end.service import Service, eventually, request
 from tests.end_to_end.traffic import Rover, send
 from tests.page.browser import Page

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from collector.app.listening.listeners import Server
 from collector.receive.listener.validity import Validity
-from collector.sinks.alert.alert import stamp
+from collector.sinks.printable_text import stamp
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from monitor.limits import SECOND

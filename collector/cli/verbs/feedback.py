@@ -43,7 +43,7 @@ def add(group: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs `offrails feedback`, and returns the exit code."""
     from collector.client.api_client import post
-    from collector.sinks.alert.alert import printable
+    from collector.sinks.printable_text import printable
 
     label = None if options.label == _NO_LABEL else options.label
     body = {"label": label, "note": options.note}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from collector.sinks.alert.alert import PageAlert, PageKey
 from collector.sinks.alert.alert_groups import AlertGroup, AlertGroups, GroupKey
+from collector.sinks.alert.page_alert import PageAlert, PageKey
 from collector.sinks.alert.pager import Pager, _Call, _Settling
 from collector.sinks.alert.quota import Quota, RateQuota, _Taken
 from monitor.plain_records.kinds import kept

@@ -41,18 +41,16 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from collector.sinks.alert.alert import (
-    Links,
+from collector.sinks.alert.alert_links import AlertLinks, generator_link
+from collector.sinks.alert.page_alert import (
     PageAlert,
     PageKey,
     alert_name,
     call_annotations,
-    generator_link,
     own_labels,
-    printable,
-    stamp,
 )
 from collector.sinks.alert.quota import RateQuota
+from collector.sinks.printable_text import printable, stamp
 from monitor.records import ReferenceAlarm, SessionKey, Verdict
 
 __all__ = ["QUIET_MAX", "AlertGroup", "AlertGroups", "GroupKey", "as_group_alert"]
@@ -385,7 +383,7 @@ class AlertGroups:
 
 
 def as_group_alert(
-    group: AlertGroup, links: Links, ends_ns: int, more: Mapping[str, str]
+    group: AlertGroup, links: AlertLinks, ends_ns: int, more: Mapping[str, str]
 ) -> dict[str, Any]:
     """The group as an alert of Alertmanager's API; it says what its worst session did.
 

@@ -38,7 +38,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from collector.sinks.alert.alert import RANKS, PageAlert, PageKey, rank
+from collector.sinks.alert.page_alert import RANKS, PageAlert, PageKey, rank
 from collector.sinks.alert.quota import CRITICAL, Quota, RateQuota
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ALARMING, SESSION_KINDS, Reason, ReferenceAlarm, SessionKey, Verdict

@@ -40,8 +40,8 @@ from collector.receive.admission import Admission
 from collector.receive.memory_guard import MemoryGuard
 from collector.restart.snapshot_content import SnapshotContent, SnapshotState
 from collector.restart.snapshot_schedule import SnapshotSchedule
-from collector.sinks.alert.alert import Links
-from collector.sinks.alerts import Alerts
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.sink_dispatch import SinkDispatch
 from collector.state.journal import Journal, JournalRules
 from collector.telemetry.clock import now_ns
 from collector.telemetry.counters import Stats
@@ -64,7 +64,7 @@ def scrape(
     accept: bytes = b"",
     started_ns: int = 0,
 ) -> tuple[int, dict[bytes, bytes], str]:
-    alerts = Alerts(AlertSettings(), Links(), 0, now_ns)
+    alerts = SinkDispatch(AlertSettings(), AlertLinks(), 0, now_ns)
     monitor = Monitor(started_ns=started_ns)
     pipeline = Pipeline(monitor, Stats(), lambda _: None)
     held, tracer = MemoryMetrics(monitor.kept.memory), Tracer(lambda _: None, 1, 1, now_ns)

@@ -23,10 +23,10 @@ from collector.client.tail import Filters, tail
 from collector.config.settings.alerts import AlertSettings, WebhookSettings
 from collector.config.settings.http_client import HttpClientSettings
 from collector.net.http_client import proxy_of, without_user
-from collector.sinks.alert.alert import Links
-from collector.sinks.alerts import Alerts
+from collector.sinks.alert.alert_links import AlertLinks
 from collector.sinks.http_client import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict
+from collector.sinks.sink_dispatch import SinkDispatch
 from tests.collector.sinks.test_delivery import NOW, SECOND, verdict
 from tests.end_to_end.certificates import Pair, authority, have_openssl, issue
 from tests.end_to_end.loopback import Loopback, Quiet
@@ -270,7 +270,7 @@ def test_certificates_are_read_once_and_not_on_the_event_loop(
                 webhook_http=client,
                 settle_seconds=0,
             )
-            alerts = Alerts(settings, Links(), 60 * SECOND, lambda: NOW)
+            alerts = SinkDispatch(settings, AlertLinks(), 60 * SECOND, lambda: NOW)
             await alerts.prepare()
             assert len(made) == 2
             alerts.start()

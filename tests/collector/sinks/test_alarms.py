@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.client.tail import formatted
-from collector.sinks.alert.alert import ALARMS, Links, PageAlert, PageKey, as_alert
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.alert.page_alert import ALARMS, PageAlert, PageKey, as_alert
 from collector.sinks.alert.pager import Pager, PageRules
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
@@ -131,7 +132,7 @@ def test_a_page_says_why_and_how_sure() -> None:
     told = Told()
     told.pager.alarm(raised(), 0)
     told.pager.alarm(raised("missing_write", tool="", expected=("log",)), 0)
-    links = Links("http://t/{trace_id}", "http://s/{session}", "http://r/{alert}.md")
+    links = AlertLinks("http://t/{trace_id}", "http://s/{session}", "http://r/{alert}.md")
     write, missing = (as_alert(page, links, 9) for page in told.pages)
 
     assert write["labels"]["alertname"] == "AgentUnexpectedWrite"
@@ -189,7 +190,7 @@ def test_hostile_names_stay_text(text: str) -> None:
     hostile = raised(tool=text, agent=text, expected=(text,), session=SessionKey("", text))
     key = PageKey(hostile.session, hostile.spec, hostile.alarm)
     page = PageAlert(key, hostile, 0, 0, 0)
-    alert = as_alert(page, Links(), 9)
+    alert = as_alert(page, AlertLinks(), 9)
 
     assert formatted(as_event(hostile), colour=False).isprintable()
     assert all(value.isprintable() for value in alert["annotations"].values())

@@ -15,11 +15,11 @@ from pydantic import SecretStr
 
 from collector.api.streams.verdict_feed import VerdictFeed
 from collector.config.settings.alerts import AlertSettings, WebhookSettings
-from collector.sinks.alert.alert import Links
-from collector.sinks.alerts import Alerts
+from collector.sinks.alert.alert_links import AlertLinks
 from collector.sinks.http_client import DeliveryError, HttpSender
 from collector.sinks.otlp_logs import OtlpLogs, of_verdict
 from collector.sinks.queue import Backoff, SinkQueue
+from collector.sinks.sink_dispatch import SinkDispatch
 from collector.sinks.webhook import SIGNATURE, payload, signature
 from collector.telemetry.logs import captured
 from monitor.aggregate.totals import SessionFinished
@@ -113,7 +113,7 @@ def test_a_webhook_gets_a_signed_page_and_its_end() -> None:
             settings = AlertSettings(
                 webhook=WebhookSettings(url=hook.url + "/p?q=1", secret=SecretStr("k"))
             )
-            alerts = Alerts(settings, Links(), 60 * SECOND, lambda: NOW)
+            alerts = SinkDispatch(settings, AlertLinks(), 60 * SECOND, lambda: NOW)
             alerts.start()
             alerts.deliver([verdict()])
             await hook.wait()
@@ -145,7 +145,7 @@ def test_a_firing_page_is_posted_to_alertmanager_again() -> None:
             settings = AlertSettings(
                 alertmanager=(manager.url,), repeat_seconds=60, resolve_seconds=0
             )
-            alerts = Alerts(settings, Links(), 600 * SECOND, lambda: time[0])
+            alerts = SinkDispatch(settings, AlertLinks(), 600 * SECOND, lambda: time[0])
             alerts.start()
             alerts.deliver([verdict()])
             await manager.wait()
@@ -236,7 +236,7 @@ def test_a_hanging_receiver_starves_no_other() -> None:
                 queue=20,
                 timeout_seconds=60,
             )
-            alerts = Alerts(settings, Links(), 600 * SECOND, lambda: NOW)
+            alerts = SinkDispatch(settings, AlertLinks(), 600 * SECOND, lambda: NOW)
             await alerts.prepare()
             alerts.start()
             stuck, fine, hook = alerts.queues
@@ -382,7 +382,7 @@ def test_a_failing_sink_is_logged_once_a_series() -> None:
     async def main(events: list[Any]) -> None:
         async with Receiver(b"HTTP/1.1 404 No\r\n\r\n") as hook:
             settings = AlertSettings(webhook=WebhookSettings(url=hook.url + "/T0K/EN?k=S3CRET"))
-            alerts = Alerts(settings, Links(), 60 * SECOND, lambda: NOW)
+            alerts = SinkDispatch(settings, AlertLinks(), 60 * SECOND, lambda: NOW)
             (queue,) = alerts.queues
             alerts.start()
             for number in range(5):
@@ -498,7 +498,7 @@ def test_lines_and_log_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         file = tmp_path / "verdicts.jsonl"
         async with Receiver() as logs:
             settings = AlertSettings(jsonl=file, otlp_endpoint=logs.url)
-            alerts = Alerts(settings, Links(), SECOND, lambda: NOW)
+            alerts = SinkDispatch(settings, AlertLinks(), SECOND, lambda: NOW)
             alerts.start()
             alerts.deliver([verdict(), verdict(None)._replace(revised_from=None)])
             scores = FinalScores("accepted", 1, 1, 1.0, 0.0, None, None, None, None)

@@ -10,7 +10,8 @@ import pytest
 
 from collector.client.tail import Filters, formatted
 from collector.config.settings.alerts import Joined
-from collector.sinks.alert.alert import Links, as_alert
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.alert.page_alert import as_alert
 from collector.sinks.alert.pager import Pager, PageRules
 from collector.sinks.event import as_event
 from collector.sinks.log import LogSink
@@ -109,7 +110,7 @@ class Pages:
 
     def _take(self, pages: Any, _now: int, _news: bool) -> None:
         self.alerts += [
-            as_alert(page, Links(), NOW) | {"ended": bool(page.ended_ns)} for page in pages
+            as_alert(page, AlertLinks(), NOW) | {"ended": bool(page.ended_ns)} for page in pages
         ]
 
     def consider(self, verdict: Verdict) -> None:

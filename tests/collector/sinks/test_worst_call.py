@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sinks.alert.alert import Links, PageAlert, as_alert, rank
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.alert.page_alert import PageAlert, as_alert, rank
 from collector.sinks.alert.pager import (
     CALLS_MAX,
     MINUTE,
@@ -78,7 +79,7 @@ class Told:
 
     def _tell(self, pages: Sequence[PageAlert], now: int, news: bool) -> None:
         for page in pages:
-            alert = as_alert(page, Links(), now + MINUTE)
+            alert = as_alert(page, AlertLinks(), now + MINUTE)
             labels = alert["labels"]
             if page.ended_ns:
                 del self.alerts[str(labels)]

@@ -23,8 +23,8 @@ from collector.decode.protobuf.message_classes import varint
 from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.decode.span import Resource, Span
 from collector.net.watched_files import UnusableFileError
-from collector.sinks.alert.alert import stamp
 from collector.sinks.alertmanager import Alertmanager
+from collector.sinks.printable_text import stamp
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
 from monitor.spec.compiler.compile import compile_text

@@ -14,7 +14,7 @@ from typing import Any
 
 from collector.calls.pipeline import Pipeline
 from collector.receive.export import Export
-from collector.sinks.alert.alert import PageAlert
+from collector.sinks.alert.page_alert import PageAlert
 from collector.sinks.alert.pager import Pager, PageRules
 from collector.telemetry.counters import Stats
 from monitor import Limits, Monitor, MonitorCollector, Spec, Verdict

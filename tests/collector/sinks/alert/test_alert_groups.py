@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.sinks.alert.alert import Links
 from collector.sinks.alert.alert_groups import (
     QUIET_MAX,
     TRAITS_MAX,
@@ -16,6 +15,7 @@ from collector.sinks.alert.alert_groups import (
     AlertGroups,
     as_group_alert,
 )
+from collector.sinks.alert.alert_links import AlertLinks
 from collector.sinks.alert.pager import MINUTE, SECOND, Pager, PageRules
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import Kind, Reason, SessionKey, Verdict
@@ -23,7 +23,7 @@ from monitor.scores.score_records import FinalScores
 from tests.collector.sinks.alert.test_pager import verdict
 
 RESOLVE = 35 * MINUTE
-LINKS = Links(
+LINKS = AlertLinks(
     session="http://s/{session}",
     runbook="http://r/{alert}",
     dashboard="http://d/?agent={agent}&spec={spec}",

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.sinks.alert.alert import (
-    DETAIL_MAX,
-    Links,
-    PageAlert,
-    PageKey,
-    as_alert,
-    printable,
-)
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.alert.page_alert import DETAIL_MAX, PageAlert, PageKey, as_alert
 from collector.sinks.alert.pager import (
     FIRING_MAX,
     MINUTE,
@@ -20,6 +14,7 @@ from collector.sinks.alert.pager import (
     Pager,
     PageRules,
 )
+from collector.sinks.printable_text import printable
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import Kind, Obstacle, Reason, SessionKey, Verdict
 from monitor.scores.score_records import FinalScores
@@ -218,7 +213,7 @@ def test_hostile_text_stays_on_its_line() -> None:
         last_ns=SECOND,
         delivered_ns=SECOND,
     )
-    alert = as_alert(page, Links("http://t/{trace_id}", "http://s/{session}"), 9 * SECOND)
+    alert = as_alert(page, AlertLinks("http://t/{trace_id}", "http://s/{session}"), 9 * SECOND)
 
     texts = [*alert["labels"].values(), *alert["annotations"].values()]
     assert all(text.isprintable() and len(text) < 2_000 for text in texts)
@@ -238,7 +233,7 @@ def test_a_page_says_all_that_is_needed() -> None:
     pager = Pager(PageRules(), lambda pages, _now, _news: told.extend(pages))
     pager.consider([verdict(4)], 0)
     pager.tick(SECOND)
-    links = Links(runbook="https://r/{alert}")
+    links = AlertLinks(runbook="https://r/{alert}")
     alert = as_alert(told[0], links, 9 * SECOND)
 
     assert alert["labels"] == {
@@ -293,7 +288,7 @@ def test_a_page_on_a_session_says_what_it_came_to() -> None:
     pager = Pager(PageRules(), lambda pages, _now, _news: found.extend(pages))
     pager.consider([on_session(4)], 0)
     pager.tick(SECOND)
-    alert = as_alert(found[0], Links(), 9 * SECOND)
+    alert = as_alert(found[0], AlertLinks(), 9 * SECOND)
 
     assert alert["labels"]["alertname"] == "AgentSessionStuck"
     assert alert["annotations"]["summary"] == "rover session can no longer finish: deadline."
@@ -308,7 +303,7 @@ def test_a_page_says_why_in_a_sentence() -> None:
     why = '`amount` ("9\n") is not "5"; the nearest symbol is `pay`'
     news = verdict(reason=Reason.ARGUMENT_MISMATCH)._replace(detail=why)
     page = PageAlert(PageKey(news.session, "s", "argument_mismatch"), news, 0, 0, 0)
-    annotations = as_alert(page, Links(), SECOND)["annotations"]
+    annotations = as_alert(page, AlertLinks(), SECOND)["annotations"]
 
     escaped = '`amount` ("9\\n") is not "5"; the nearest symbol is `pay`'
     assert annotations["detail"] == escaped
@@ -318,12 +313,12 @@ def test_a_page_says_why_in_a_sentence() -> None:
     )
     assert annotations["summary"] == "rover called water: argument mismatch."
     long = as_alert(
-        PageAlert(page.key, news._replace(detail="x" * 9_999), 0, 0, 0), Links(), SECOND
+        PageAlert(page.key, news._replace(detail="x" * 9_999), 0, 0, 0), AlertLinks(), SECOND
     )
     assert len(long["annotations"]["detail"]) == DETAIL_MAX
     stuck = on_session()._replace(detail="`b` did not follow `a`")
     page = PageAlert(PageKey(stuck.session, "s", "deadline"), stuck, 0, 0, 0)
-    description = as_alert(page, Links(), SECOND)["annotations"]["description"]
+    description = as_alert(page, AlertLinks(), SECOND)["annotations"]["description"]
     assert ", since call 1 (water): `b` did not follow `a`. " in description
 
 

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
+from collector.sinks.alert.alert_links import (
+    AlertLinks,
+    filled,
+    generator_link,
+    session_link,
+    trace_link,
+)
+from collector.sinks.printable_text import clock_time, printable, stamp
 from monitor.records import SESSION_KINDS, Kind, ReferenceAlarm, SessionKey, Verdict
 from monitor.visibility.words import unless_words
 
 __all__ = [
     "DETAIL_MAX",
     "RANKS",
-    "Links",
     "PageAlert",
     "PageKey",
     "alert_name",
     "as_alert",
     "call_annotations",
-    "clock_time",
-    "generator_link",
     "own_labels",
-    "printable",
     "rank",
-    "stamp",
 ]
 
-TEXT_MAX = 256
 DETAIL_MAX = 300
 """Characters of a verdict's `detail`."""
 LISTED_MAX = 12
@@ -47,19 +47,6 @@ class PageKey(NamedTuple):
     session: SessionKey
     spec: str
     reason: str
-
-
-class Links(NamedTuple):
-    """Templates of links; "" leaves one out: `links_of` makes them of the settings."""
-
-    trace: str = ""
-    """Link template with {trace_id}, {span_id} and {session}."""
-    session: str = ""
-    """Link template with {session} and {namespace}."""
-    runbook: str = ""
-    """Link template with {alert}."""
-    dashboard: str = ""
-    """Link template with {agent} and {spec}."""
 
 
 @dataclass(slots=True, eq=False)
@@ -119,41 +106,16 @@ def rank(news: Verdict | ReferenceAlarm) -> int:
     return RANKS.get(news.severity, 0)
 
 
-def printable(text: str, most: int = TEXT_MAX) -> str:
-    """Text with everything escaped that is not printable, and cut."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
-    if cut.isprintable():
-        return cut
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut
-    )
-
-
-def stamp(at_ns: int) -> str:
-    """A time as RFC 3339, in UTC."""
-    moment = datetime.fromtimestamp(at_ns / 1e9, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def clock_time(at_ns: int) -> str:
-    """A time of the day, in UTC, for sentences."""
-    return f"{datetime.fromtimestamp(at_ns / 1e9, UTC):%H:%M:%S} UTC"
-
-
-def _link(template: str, **values: str) -> str:
-    """The template filled in; what is put in is quoted, so that it stays one part of the link."""
-    for name, value in values.items():
-        template = template.replace("{" + name + "}", quote(value, safe=""))
-    return template
-
-
 def _listed(names: tuple[str, ...]) -> str:
     shown = ", ".join(printable(name, 64) for name in names[:LISTED_MAX])
     return shown + (", …" if len(names) > LISTED_MAX else "")
 
 
 def as_alert(
-    page: PageAlert, links: Links, ends_ns: int, more: Mapping[str, str] = MappingProxyType({})
+    page: PageAlert,
+    links: AlertLinks,
+    ends_ns: int,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The page as an alert of Alertmanager's API.
 
@@ -211,13 +173,15 @@ def own_labels(found: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in {**found, "source": "monitor"}.items() if value}
 
 
-def _annotations(page: PageAlert, links: Links, labels: Mapping[str, str]) -> dict[str, str]:
+def _annotations(
+    page: PageAlert, links: AlertLinks, labels: Mapping[str, str]
+) -> dict[str, str]:
     since = f"Since {stamp(page.since_ns)}, {page.count} such call(s)."
     return call_annotations(page, links, labels, since)
 
 
 def call_annotations(
-    page: PageAlert, links: Links, labels: Mapping[str, str], since: str
+    page: PageAlert, links: AlertLinks, labels: Mapping[str, str], since: str
 ) -> dict[str, str]:
     """What is said of the call as which a page is delivered, and where to look.
 
@@ -238,12 +202,12 @@ def call_annotations(
         "calls": str(page.count),
         "trace_id": news.trace_id.hex(),
         "span_id": news.span_id.hex(),
-        "trace_url": _trace_link(news, links),
-        "session_url": _session_link(news, links),
-        "dashboard_url": _link(
+        "trace_url": trace_link(news, links),
+        "session_url": session_link(news, links),
+        "dashboard_url": filled(
             links.dashboard, agent=labels.get("agent", ""), spec=labels.get("spec", "")
         ),
-        "runbook_url": _link(links.runbook, alert=labels["alertname"]),
+        "runbook_url": filled(links.runbook, alert=labels["alertname"]),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -326,22 +290,3 @@ def _of_alarm(alarm: ReferenceAlarm) -> dict[str, str]:
         "description": text,
         "expected": _listed(alarm.expected),
     }
-
-
-def generator_link(news: Verdict | ReferenceAlarm, links: Links) -> str:
-    """Where the alert comes from: its trace, or its session."""
-    return _trace_link(news, links) or _session_link(news, links)
-
-
-def _trace_link(verdict: Verdict | ReferenceAlarm, links: Links) -> str:
-    return _link(
-        links.trace,
-        trace_id=verdict.trace_id.hex(),
-        span_id=verdict.span_id.hex(),
-        session=verdict.session.id,
-    )
-
-
-def _session_link(verdict: Verdict | ReferenceAlarm, links: Links) -> str:
-    key = verdict.session
-    return _link(links.session, session=key.id, namespace=key.namespace)

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from collector.config.masking import masked_url
 from collector.config.settings.alerts import AlertSettings
-from collector.config.settings.settings import Settings
-from collector.sinks.alert.alert import Links, PageAlert, as_alert, stamp
 from collector.sinks.alert.alert_groups import AlertGroup, AlertGroups, as_group_alert
+from collector.sinks.alert.alert_links import AlertLinks
+from collector.sinks.alert.page_alert import PageAlert, as_alert
 from collector.sinks.alert.pager import Pager, PageRules
 from collector.sinks.alertmanager import Alertmanager
 from collector.sinks.event import as_event, is_news
@@ -28,6 +28,7 @@ from collector.sinks.otlp_logs import (
     of_session,
     of_verdict,
 )
+from collector.sinks.printable_text import stamp
 from collector.sinks.queue import Backoff, SinkQueue
 from collector.sinks.webhook import Webhook
 from collector.telemetry.clock import Standstill
@@ -38,7 +39,7 @@ from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import SessionFinished
 from monitor.records import ReferenceAlarm, Verdict
 
-__all__ = ["AlertJournal", "Alerts", "links_of"]
+__all__ = ["AlertJournal", "SinkDispatch"]
 
 SECOND = 1_000_000_000
 TICK_SECONDS = 0.05
@@ -75,15 +76,7 @@ NO_END = "0001-01-01T00:00:00Z"
 """How Alertmanager's webhook says that an alert has not ended."""
 
 
-def links_of(settings: Settings) -> Links:
-    """The links of alerts: what the settings say, or else the service's own pages where its address is known."""
-    alerts, base = settings.alerts, settings.public_url.rstrip("/")
-    session = alerts.session_url or (base and f"{base}/#/{{namespace}}/{{session}}")
-    runbook = alerts.runbook_url or (base and f"{base}/runbooks/{{alert}}")
-    return Links(settings.trace_url, session, runbook, alerts.dashboard_url)
-
-
-class Alerts:
+class SinkDispatch:
     """The sinks of one process.
 
     Args:
@@ -99,7 +92,7 @@ class Alerts:
     def __init__(
         self,
         settings: AlertSettings,
-        links: Links,
+        links: AlertLinks,
         quiet_ns: int,
         clock: Callable[[], int],
         instance: str = "",
