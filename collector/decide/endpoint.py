@@ -153,10 +153,10 @@ class _Exchange(AdmittedExchange):
 
     def _refused(self, refusal: Refusal) -> HttpResponse:
         headers = refusal_headers(refusal)
-        if refusal.outcome is ExportStatus.METHOD_NOT_ALLOWED and self._path == "healthy":
+        if refusal.status is ExportStatus.METHOD_NOT_ALLOWED and self._path == "healthy":
             headers = [(b"allow", b"GET, HEAD")]
         body = json.dumps({"error": refusal.message}).encode()
-        return HttpResponse(refusal.outcome.value.http, body, headers)
+        return HttpResponse(refusal.status.value.http, body, headers)
 
     def _content_type(self) -> bytes:
         is_text = self._path == "healthy" and self.method in (b"GET", b"HEAD")

@@ -28,14 +28,14 @@ from collector.telemetry.logs import log
 if TYPE_CHECKING:
     import grpc
 
-__all__ = ["GrpcForwarder", "outcome_of"]
+__all__ = ["GrpcForwarder", "status_of"]
 
 METHODS: Final[Mapping[Signal, str]] = {
     "traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
     "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
     "logs": "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
 }
-OUTCOMES: Final[Mapping[int, ExportStatus]] = {
+STATUSES: Final[Mapping[int, ExportStatus]] = {
     1: ExportStatus.UNAVAILABLE,  # CANCELLED
     3: ExportStatus.MALFORMED,
     4: ExportStatus.UNAVAILABLE,  # DEADLINE_EXCEEDED
@@ -209,12 +209,12 @@ def _refused(error: grpc.aio.AioRpcError) -> ForwardReply:
     trailers: Any = error.trailing_metadata() or ()
     details = next((value for name, value in trailers if name == DETAILS), None)
     wait = retry_seconds(details) if isinstance(details, bytes) else None
-    outcome = outcome_of(code.value[0], has_retry_info=wait is not None)
-    return ForwardReply(outcome, f"{code.name}: {error.details()}", wait_seconds=wait or 0.0)
+    status = status_of(code.value[0], has_retry_info=wait is not None)
+    return ForwardReply(status, f"{code.name}: {error.details()}", wait_seconds=wait or 0.0)
 
 
-def outcome_of(code: int, *, has_retry_info: bool = False) -> ExportStatus:
-    """The outcome that a code of gRPC stands for."""
+def status_of(code: int, *, has_retry_info: bool = False) -> ExportStatus:
+    """The status that a code of gRPC stands for."""
     if code == RESOURCE_EXHAUSTED and has_retry_info:
         return ExportStatus.THROTTLED
-    return OUTCOMES.get(code, ExportStatus.INTERNAL)
+    return STATUSES.get(code, ExportStatus.INTERNAL)

@@ -23,13 +23,13 @@ from collector.sinks.http_client import KeptClient
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["HttpForwarder", "outcome_of", "retry_after"]
+__all__ = ["HttpForwarder", "retry_after", "status_of"]
 
 CONTENT_TYPES: Final[Mapping[Encoding, bytes]] = {
     "proto": b"application/x-protobuf",
     "json": b"application/json",
 }
-OUTCOMES: Final[Mapping[int, ExportStatus]] = {
+STATUSES: Final[Mapping[int, ExportStatus]] = {
     400: ExportStatus.MALFORMED,
     401: ExportStatus.UNAUTHENTICATED,
     403: ExportStatus.PERMISSION_DENIED,
@@ -111,25 +111,25 @@ class HttpForwarder:
         return self._reply(answer, body)
 
     def _reply(self, answer: httpx.Response, body: bytes) -> ForwardReply:
-        status = answer.status_code
-        outcome = outcome_of(status)
+        code = answer.status_code
+        status = status_of(code)
         is_json = "json" in answer.headers.get("content-type", "")
-        if outcome is ExportStatus.OK:
+        if status is ExportStatus.OK:
             rejected, words = json_answer(body) if is_json else proto_answer(body)
-            return ForwardReply(outcome, words, rejected)
+            return ForwardReply(status, words, rejected)
         said = json_message(body) if is_json else status_message(body)
-        words = f"status {status}: {said}" if said else f"status {status}"
+        words = f"status {code}: {said}" if said else f"status {code}"
         wait = 0.0
-        if outcome.value.retryable:
+        if status.value.retryable:
             wait = retry_after(answer.headers.get("retry-after", ""), self._clock())
-        return ForwardReply(outcome, words, wait_seconds=wait)
+        return ForwardReply(status, words, wait_seconds=wait)
 
 
-def outcome_of(status: int) -> ExportStatus:
-    """The outcome that a status of HTTP stands for."""
-    if 200 <= status < 300:
+def status_of(code: int) -> ExportStatus:
+    """The status that a code of HTTP stands for."""
+    if 200 <= code < 300:
         return ExportStatus.OK
-    return OUTCOMES.get(status, ExportStatus.INTERNAL)
+    return STATUSES.get(code, ExportStatus.INTERNAL)
 
 
 def retry_after(value: str, now_ns: int) -> float:

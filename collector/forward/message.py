@@ -67,7 +67,7 @@ class ForwardMessage:
 class ForwardReply(NamedTuple):
     """What a next hop made of one attempt, or why it made nothing of it."""
 
-    outcome: ExportStatus
+    status: ExportStatus
     """Retryable: the same bytes are to be sent again."""
     message: str = ""
     """The next hop's own words or the fault of the connection; "" on full success."""

@@ -236,7 +236,7 @@ class Destination:
             self.queue.settle(message)
             self.drop(message, "internal_error")
             return
-        if reply.outcome.value.retryable:
+        if reply.status.value.retryable:
             self._retry(message, reply, began)
             return
         self._answered()
@@ -265,7 +265,7 @@ class Destination:
         finally:
             self._waiting -= 1
             self.queue.settle(message)
-        if reply.outcome.value.retryable:
+        if reply.status.value.retryable:
             self._failed(reply, began, asyncio.get_running_loop().time())
             self.counts.retries += 1
         else:
@@ -323,7 +323,7 @@ class Destination:
         """Counts a message that the next hop took or refused."""
         signal = message.signal
         self.counts.latency.observe(asyncio.get_running_loop().time() - message.received)
-        if reply.outcome is not ExportStatus.OK:
+        if reply.status is not ExportStatus.OK:
             self.counts.count(signal, "refused")
             self._done(message, "refused")
             words = reply.message[:WORDS_MAX]

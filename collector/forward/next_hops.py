@@ -164,7 +164,7 @@ class NextHops:
                 *(hop.send_now(message) for hop, message in now), return_exceptions=True
             )
             replies = [_reply(each) for each in found]
-            refused = [each for each in replies if each.outcome is not ExportStatus.OK]
+            refused = [each for each in replies if each.status is not ExportStatus.OK]
             if refused:
                 self._remember(request, marks)
                 # One that may take it later comes first: the sender must not give up.
@@ -231,10 +231,10 @@ class NextHops:
 
     def _refusal(self, reply: ForwardReply) -> Refusal:
         """What a sender is told of a next hop's answer."""
-        if reply.outcome.value.retryable:
+        if reply.status.value.retryable:
             self._stats.count("requests_refused", "next_hop")
         text = f"the next hop does not take it: {reply.message[:WORDS_MAX]}"
-        return Refusal(reply.outcome, text, math.ceil(reply.wait_seconds) or RETRY_SECONDS)
+        return Refusal(reply.status, text, math.ceil(reply.wait_seconds) or RETRY_SECONDS)
 
     def _listed(self, metadata: Metadata, hop: Destination) -> Metadata:
         """The headers of a sender that go on to one next hop."""
@@ -411,7 +411,7 @@ def _reply(found: ForwardReply | BaseException) -> ForwardReply:
 
 
 def _is_final(reply: ForwardReply) -> bool:
-    return not reply.outcome.value.retryable
+    return not reply.status.value.retryable
 
 
 def _digest(request: Request) -> bytes:

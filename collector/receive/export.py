@@ -353,7 +353,7 @@ class Export:
 
     def _send_anyway(self, refusal: Refusal, request: Request) -> None:
         """A sound request goes on, too, where a fault of ours refuses it: its sender does not send it again."""
-        if self._forward is not None and refusal.outcome is ExportStatus.INTERNAL:
+        if self._forward is not None and refusal.status is ExportStatus.INTERNAL:
             with suppress(Refusal):
                 self._forward.send(request)
 
@@ -481,7 +481,7 @@ class Export:
                     try:
                         rejects.join(self._judge(part, now_ns, request))
                     except Refusal as refusal:
-                        if refusal.outcome is not ExportStatus.INTERNAL:
+                        if refusal.status is not ExportStatus.INTERNAL:
                             raise
                         failed = failed or refusal  # the other parts are still judged
                     if turn.is_over():
@@ -623,8 +623,8 @@ def _traced(tracer: Tracer, request: Request) -> Iterator[OwnSpan]:
         try:
             yield span
         except Refusal as refusal:
-            span.set(status=refusal.outcome.name)
-            span.fail(refusal.outcome.name)
+            span.set(status=refusal.status.name)
+            span.fail(refusal.status.name)
             raise
 
 

@@ -74,7 +74,7 @@ class RefusalGaps:
             now: Unix nanoseconds.
             body: as decoded, if it was read.
         """
-        if refusal.outcome not in LOSING or refusal.noted:
+        if refusal.status not in LOSING or refusal.noted:
             return
         refusal.noted = True
         gap = self._gap(sender, now)

@@ -1,4 +1,4 @@
-"""Outcomes of requests and their status codes: one table for gRPC and HTTP.
+"""What becomes of a request, and its status codes: one table for gRPC and HTTP.
 
 Sections are those of the OTLP specification (docs/specification.md); the mapping between gRPC
 codes and HTTP statuses follows the Collector's (otlpreceiver, internal/errors).
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Code(NamedTuple):
-    """The status codes of an outcome."""
+    """The codes of a status."""
 
     grpc: int
     http: int
@@ -33,7 +33,7 @@ class Code(NamedTuple):
 
 
 class ExportStatus(Enum):
-    """The outcome of a request. Retryable: sending the same bytes again may succeed."""
+    """What becomes of a request. Retryable: sending the same bytes again may succeed."""
 
     # OTLP/gRPC and OTLP/HTTP Response, "Full Success" and "Partial Success": both are OK / 200.
     OK = Code(0, 200, retryable=False)
@@ -78,20 +78,20 @@ RETRY_SECONDS: Final = 5
 """Default time after which a sender may retry."""
 
 
-class Refusal(Exception):  # noqa: N818 - an outcome, not an error of ours
+class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
     """A request is refused. Nothing of it was judged, and the response has the reason.
 
     Args:
-        outcome: any but `OK`.
+        status: any but `OK`.
         message: for the sender, a sentence.
-        retry_seconds: sent if the outcome is retryable.
+        retry_seconds: sent if the status is retryable.
     """
 
     def __init__(
-        self, outcome: ExportStatus, message: str, retry_seconds: int = RETRY_SECONDS
+        self, status: ExportStatus, message: str, retry_seconds: int = RETRY_SECONDS
     ) -> None:
         super().__init__(message)
-        self.outcome = outcome
+        self.status = status
         self.message = message
         self.retry_seconds = retry_seconds
         self.noted = False
@@ -116,8 +116,8 @@ RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 def status_bytes(refusal: Refusal) -> bytes:
-    """A serialised google.rpc.Status, with RetryInfo if the outcome is retryable."""
-    code = refusal.outcome.value
+    """A serialised google.rpc.Status, with RetryInfo if the status is retryable."""
+    code = refusal.status.value
     status = _RPC["Status"](code=code.grpc, message=refusal.message)
     if code.retryable:
         delay = _RPC["Duration"](seconds=refusal.retry_seconds)

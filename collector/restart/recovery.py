@@ -311,7 +311,7 @@ class Recovery:
                 "traces", request.body, request.encoding, request.transport, request.sender
             )
         except Refusal as refusal:
-            code = refusal.outcome.value
+            code = refusal.status.value
         self._judged += 1
         self._stats.request(request.transport, "traces", _word(code, request.transport))
 

@@ -315,7 +315,7 @@ async def _connected(
 
 
 def _expect(refusal: Refusal, *outcomes: ExportStatus) -> None:
-    if refusal.outcome not in outcomes:
+    if refusal.status not in outcomes:
         raise AssertionError(refusal.message) from (refusal.__cause__ or refusal)
 
 

@@ -479,14 +479,14 @@ class _Call(GrpcStream):
             self.send(GRPC_HEAD, _framed(answer), OK_TRAILERS)
 
     def _refuse(self, refusal: Refusal) -> None:
-        code = refusal.outcome.value
+        code = refusal.status.value
         if self._is_over(GRPC_NAMES[code.grpc]):
             return
         if self._signal is not None:
             self._receiver.export.note_refusal(refusal, self._signal, self._sender)
         trailers = literal(b"grpc-status", str(code.grpc).encode())
         trailers += literal(b"grpc-message", _escaped(refusal.message))
-        if refusal.outcome is not ExportStatus.TOO_LARGE:  # no details: never to be tried again
+        if refusal.status is not ExportStatus.TOO_LARGE:  # no details: never to be tried again
             details = base64.b64encode(status_bytes(refusal)).rstrip(b"=")
             trailers += literal(b"grpc-status-details-bin", details)
         if self.is_begun:

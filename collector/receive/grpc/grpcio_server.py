@@ -385,10 +385,10 @@ class _Call:
     # --- what goes out --------------------------------------------------------------------------
 
     async def _refuse(self, refusal: Refusal) -> None:
-        code = refusal.outcome.value.grpc
+        code = refusal.status.value.grpc
         self._count(GRPC_NAMES[code])
         self._receiver.export.note_refusal(refusal, self._signal, self._sender)
-        if refusal.outcome is ExportStatus.TOO_LARGE:  # no details: never to be tried again
+        if refusal.status is ExportStatus.TOO_LARGE:  # no details: never to be tried again
             await self._context.abort(CODES[code], refusal.message)
         status = to_status(Status.FromString(status_bytes(refusal)))
         await self._context.abort(status.code, status.details, status.trailing_metadata)

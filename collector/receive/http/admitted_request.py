@@ -351,10 +351,10 @@ class AdmittedExchange(Exchange):
 def refusal_headers(refusal: Refusal) -> list[tuple[bytes, bytes]]:
     """Headers that the status of a refusal asks for."""
     headers = []
-    if refusal.outcome is ExportStatus.METHOD_NOT_ALLOWED:
+    if refusal.status is ExportStatus.METHOD_NOT_ALLOWED:
         headers.append((b"allow", b"POST"))
-    if refusal.outcome is ExportStatus.UNAUTHENTICATED:
+    if refusal.status is ExportStatus.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b"Bearer"))  # RFC 9110 11.6.1: MUST
-    if refusal.outcome.value.retryable:
+    if refusal.status.value.retryable:
         headers.append((b"retry-after", str(refusal.retry_seconds).encode()))
     return headers

@@ -237,13 +237,13 @@ class _Exchange(AdmittedExchange):
     def _refused(self, refusal: Refusal) -> HttpResponse:
         self._app.export.note_refusal(refusal, self._signal or "other", self._sender)
         headers = refusal_headers(refusal)
-        if refusal.outcome is ExportStatus.UNSUPPORTED_MEDIA:
+        if refusal.status is ExportStatus.UNSUPPORTED_MEDIA:
             headers.append((b"accept-encoding", ACCEPTED.encode()))
-        status = refusal.outcome.value.http
+        status = refusal.status.value.http
         if self._encoding == "proto":
             return HttpResponse(status, status_bytes(refusal), headers)
         body = json.dumps(
-            {"code": refusal.outcome.value.grpc, "message": refusal.message}
+            {"code": refusal.status.value.grpc, "message": refusal.message}
         ).encode()
         return HttpResponse(status, body, headers)
 

@@ -239,7 +239,7 @@ def test_a_failing_request_is_counted_by_its_spans_and_errors() -> None:
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
         export.ingest_now("traces", body, "proto", "grpc")
 
-    assert refusal.value.outcome is ExportStatus.INTERNAL
+    assert refusal.value.status is ExportStatus.INTERNAL
     assert +Counter(service.stats.dropped) == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): 19}
     assert service.stats.counts["internal_errors", "ZeroDivisionError"] == 1
@@ -291,7 +291,7 @@ def test_a_large_request_goes_on_behind_an_error() -> None:
     with failing(service, "_take", 5), pytest.raises(Refusal) as refusal:
         asyncio.run(export.ingest("traces", body, "proto", "grpc"))
 
-    assert refusal.value.outcome is ExportStatus.INTERNAL
+    assert refusal.value.status is ExportStatus.INTERNAL
     assert +Counter(service.stats.dropped) == {"internal_error": 1}
     assert service.stats.spans == {("grpc", "accepted"): count - 1}
 

@@ -128,8 +128,8 @@ def test_the_code_decides(code: grpc.StatusCode) -> None:
     """The codes of the specification are to be tried again, no other is (OTLP/gRPC, Failures)."""
     reply = reply_to(Status(code, "because"))
 
-    assert reply.outcome.value.retryable == (code in RETRYABLE)
-    assert reply.outcome is not ExportStatus.OK
+    assert reply.status.value.retryable == (code in RETRYABLE)
+    assert reply.status is not ExportStatus.OK
     assert reply.message == f"{code.name}: because"
 
 
@@ -165,7 +165,7 @@ def test_retry_info_is_honoured(
     """The delay is taken from the details; RESOURCE_EXHAUSTED is to be tried again only with it."""
     reply = reply_to(Status(code, "busy", found))
 
-    assert (reply.outcome, reply.wait_seconds) == (outcome, seconds)
+    assert (reply.status, reply.wait_seconds) == (outcome, seconds)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_partial_success_is_read(given: bytes, partial: tuple[int, str]) -> None
     """Rejected items and message; an answer that cannot be read says nothing."""
     reply = reply_to(given)
 
-    assert reply.outcome is ExportStatus.OK
+    assert reply.status is ExportStatus.OK
     assert (reply.rejected, reply.message) == partial
 
 
@@ -193,7 +193,7 @@ def test_a_next_hop_that_hangs_is_given_up_in_time() -> None:
     """An attempt lasts as long as the timeout."""
     reply = reply_to(None, seconds=0.2)
 
-    assert reply.outcome is ExportStatus.UNAVAILABLE
+    assert reply.status is ExportStatus.UNAVAILABLE
     assert reply.message.startswith("DEADLINE_EXCEEDED")
 
 
@@ -204,7 +204,7 @@ def test_another_protocol_answers() -> None:
         for given in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\xff garbage" * 9, b""):
             async with HttpHop(lambda _, given=given: given) as hop:  # type: ignore[misc]
                 reply = await sent(hop.url, seconds=1)
-            assert reply.outcome is ExportStatus.UNAVAILABLE
+            assert reply.status is ExportStatus.UNAVAILABLE
             assert reply.message
 
     run(main)
@@ -220,14 +220,14 @@ def test_nobody_listens_and_then_somebody_does() -> None:
         sender = GrpcForwarder(made, "forward[0]")
         await sender.prepare()
         message = ForwardMessage("traces", b"", "proto")
-        assert (await sender.send(message)).outcome is ExportStatus.UNAVAILABLE
+        assert (await sender.send(message)).status is ExportStatus.UNAVAILABLE
         back = grpc.aio.server()
         hop = GrpcHop()
         back.add_generic_rpc_handlers((hop,))  # type: ignore[arg-type]
         back.add_insecure_port(url.removeprefix("http://"))
         await back.start()
         async with asyncio.timeout(15):
-            while (await sender.send(message)).outcome is not ExportStatus.OK:  # noqa: ASYNC110
+            while (await sender.send(message)).status is not ExportStatus.OK:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await sender.close()
         await back.stop(0)
@@ -265,8 +265,8 @@ def test_tls_with_certificates_of_both(tmp_path: Path) -> None:
             together = await sent(hop.url, **trusted, client_cert_file=client.together())
             without = await sent(hop.url, **trusted)
             distrusted = await sent(hop.url, **shown)
-        assert good.outcome is together.outcome is ExportStatus.OK
-        assert without.outcome is distrusted.outcome is ExportStatus.UNAVAILABLE
+        assert good.status is together.status is ExportStatus.OK
+        assert without.status is distrusted.status is ExportStatus.UNAVAILABLE
 
     run(main)
 
@@ -287,7 +287,7 @@ def test_a_renewed_token_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 if text is not None:
                     token.write_text(text)
                     monkeypatch.setattr(WatchedFiles, "changed", lambda _: True)
-                assert (await sender.send(message)).outcome is ExportStatus.OK
+                assert (await sender.send(message)).status is ExportStatus.OK
             await sender.close()
         found = [each.metadata["authorization"] for each in hop.got]
         assert found == ["Bearer first", "Bearer second", "Bearer second"]

@@ -89,7 +89,7 @@ def test_connections_are_kept() -> None:
             for _ in range(5):
                 assert (
                     await sender.send(ForwardMessage("logs", b"", "proto"))
-                ).outcome is ExportStatus.OK
+                ).status is ExportStatus.OK
             await sender.close()
         assert hop.connections == 1
 
@@ -135,7 +135,7 @@ def test_the_status_decides(status: int, outcome: ExportStatus) -> None:
     """429, 502, 503 and 504 are to be tried again, no other error is (OTLP/HTTP Response)."""
     reply = reply_to(answer(f"{status} Whatever", b"", "location: /elsewhere"))
 
-    assert reply.outcome is outcome
+    assert reply.status is outcome
     assert outcome.value.retryable == (status in (429, 502, 503, 504))
 
 
@@ -188,7 +188,7 @@ def test_partial_success_is_read(given: bytes, partial: tuple[int, str]) -> None
     """Rejected items and message of both encodings; an answer that cannot be read says nothing."""
     reply = reply_to(given)
 
-    assert reply.outcome is ExportStatus.OK
+    assert reply.status is ExportStatus.OK
     assert (reply.rejected, reply.message) == partial
 
 
@@ -248,7 +248,7 @@ def test_garbage_is_a_fault_of_the_connection(given: bytes, said: str) -> None:
             found.append(await sent(hop.url, seconds=0.5))
 
     run(main)
-    assert found[0].outcome is ExportStatus.UNAVAILABLE
+    assert found[0].status is ExportStatus.UNAVAILABLE
     assert said in found[0].message
     assert found[0].message
 
@@ -269,7 +269,7 @@ def test_nobody_listens() -> None:
         refused = await sent(url)
         assert refused == ForwardReply(ExportStatus.UNAVAILABLE, "Connection refused")
         unknown = await sent("http://no-such-host.invalid:4318")
-        assert unknown.outcome is ExportStatus.UNAVAILABLE
+        assert unknown.status is ExportStatus.UNAVAILABLE
 
     run(main)
 
@@ -293,7 +293,7 @@ def test_a_next_hop_that_is_back_is_reached_by_new_connections() -> None:
             sender = HttpForwarder(NextHopSettings(endpoint=hop.url), "forward[0]", lambda: NOW)
             await sender.prepare()
             outcomes = [
-                (await sender.send(ForwardMessage("traces", b"", "proto"))).outcome
+                (await sender.send(ForwardMessage("traces", b"", "proto"))).status
                 for _ in range(4)
             ]
             await sender.close()

@@ -63,7 +63,7 @@ class FakeHop:
                 return ForwardReply(ExportStatus.UNAVAILABLE, "no answer in time")
         finally:
             self.at_once -= 1
-        if reply.outcome is ExportStatus.OK:
+        if reply.status is ExportStatus.OK:
             self.taken.append(message.body)
         return reply
 

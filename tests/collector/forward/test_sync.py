@@ -349,7 +349,7 @@ def _reply(to: FakeHop, after: float) -> Callable[[], Any]:
         first = [asyncio.create_task(_send(hop, number)) for number in range(3 * SYNC_MAX)]
         await asyncio.sleep(1)
         assert sum(each.done() for each in first) == 2 * SYNC_MAX
-        assert {each.result().outcome for each in first if each.done()} == {
+        assert {each.result().status for each in first if each.done()} == {
             ExportStatus.UNAVAILABLE
         }
         await asyncio.gather(*first)
@@ -357,7 +357,7 @@ def _reply(to: FakeHop, after: float) -> Callable[[], Any]:
         await asyncio.sleep(1)
         assert sum(not each.done() for each in later) == 1
         await asyncio.sleep(after)
-        assert (await _send(hop, 7)).outcome is ExportStatus.OK
+        assert (await _send(hop, 7)).status is ExportStatus.OK
         assert hop.queue.bytes == 0
 
     async def _send(hop: Any, number: int) -> ForwardReply:

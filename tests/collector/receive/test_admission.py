@@ -34,7 +34,7 @@ def test_room_is_given_back() -> None:
         first.grow(6)
         with pytest.raises(Refusal) as full:
             second.grow(5)
-        assert (full.value.outcome, full.value.retry_seconds) == (ExportStatus.UNAVAILABLE, 1)
+        assert (full.value.status, full.value.retry_seconds) == (ExportStatus.UNAVAILABLE, 1)
         first.release()
         second.grow(5)
         with pytest.raises(Refusal), admission.enter():
@@ -73,7 +73,7 @@ def test_names_of_tokens(tmp_path: Path, text: str, names: dict[str, str]) -> No
     ):
         with pytest.raises(Refusal) as refused:
             tokens.sender(wrong)
-        assert refused.value.outcome is ExportStatus.UNAUTHENTICATED
+        assert refused.value.status is ExportStatus.UNAUTHENTICATED
 
 
 def test_a_file_without_tokens_changes_nothing(
@@ -139,7 +139,7 @@ class _Request:
         self.place.grow(1)
 
     def crowd_out(self, refusal: Refusal) -> None:
-        assert refusal.outcome is ExportStatus.UNAVAILABLE
+        assert refusal.status is ExportStatus.UNAVAILABLE
         self.is_out = True
 
 

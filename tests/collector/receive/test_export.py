@@ -103,7 +103,7 @@ def test_malformed_bodies_are_refused(signal: Any, encoding: Any, raw: bytes) ->
     pipeline = Pipeline()
     with pytest.raises(Refusal) as refusal:
         asyncio.run(Export(pipeline, Stats(), lambda: 0).ingest(signal, raw, encoding, "grpc"))
-    assert refusal.value.outcome is ExportStatus.MALFORMED
+    assert refusal.value.status is ExportStatus.MALFORMED
     assert pipeline.calls == []
 
 
@@ -121,7 +121,7 @@ def test_the_limit_holds_whatever_the_transport() -> None:
     export = Export(Pipeline(), Stats(), lambda: 0, RequestLimits(body_bytes=4))
     with pytest.raises(Refusal) as refusal:
         export.ingest_now("traces", b"\0" * 5, "proto", "grpc")
-    assert refusal.value.outcome is ExportStatus.TOO_LARGE
+    assert refusal.value.status is ExportStatus.TOO_LARGE
 
 
 def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
@@ -129,7 +129,7 @@ def test_a_refusal_of_the_pipeline_is_passed_on() -> None:
     pipeline, stats = Pipeline(Refusal(ExportStatus.UNAVAILABLE, "full", 7)), Stats()
     with pytest.raises(Refusal) as refusal:
         Export(pipeline, stats, lambda: 0).ingest_now("traces", body(GOOD), "proto", "grpc")
-    assert (refusal.value.outcome, refusal.value.retry_seconds) == (ExportStatus.UNAVAILABLE, 7)
+    assert (refusal.value.status, refusal.value.retry_seconds) == (ExportStatus.UNAVAILABLE, 7)
     assert stats.spans == {}
     assert +Counter(stats.dropped) == {}
 
@@ -142,7 +142,7 @@ def test_an_error_of_the_pipeline_is_counted_and_logged_once_a_minute() -> None:
         for now[0] in (0, 1, 59_999_999_999, 60_000_000_000):
             with pytest.raises(Refusal, match="internal error") as refusal:
                 export.ingest_now("traces", body(GOOD), "proto", "grpc")
-            assert refusal.value.outcome is ExportStatus.INTERNAL
+            assert refusal.value.status is ExportStatus.INTERNAL
     assert [line["error"] for line in lines] == ["KeyError", "KeyError"]
     assert stats.counts == {("internal_errors", "KeyError"): 4}
     assert +Counter(stats.dropped) == {"internal_error": 4}

@@ -124,7 +124,7 @@ def test_the_refusal_is_counted_and_may_be_tried_again() -> None:
     with pytest.raises(Refusal) as refused:
         place.grow(10)
     place.leave()
-    assert refused.value.outcome is ExportStatus.UNAVAILABLE
+    assert refused.value.status is ExportStatus.UNAVAILABLE
     assert counted == [("requests_refused", "memory")]
     assert (admission.bytes, admission.requests) == (0, 0)
 

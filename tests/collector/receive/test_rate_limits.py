@@ -50,7 +50,7 @@ def test_a_rate_of_requests_is_kept() -> None:
     send(to, "a")
     with pytest.raises(Refusal) as refusal:
         send(to, "a")
-    assert (refusal.value.outcome, refusal.value.retry_seconds) == (ExportStatus.THROTTLED, 2)
+    assert (refusal.value.status, refusal.value.retry_seconds) == (ExportStatus.THROTTLED, 2)
     send(to, "b")
     send(to, None)
     clock.now += refusal.value.retry_seconds
@@ -80,7 +80,7 @@ def test_bytes_in_flight_are_each_senders_own() -> None:
         first.grow(8)
         with pytest.raises(Refusal) as refusal:
             send(to, "a", 3)
-        assert (refusal.value.outcome, refusal.value.retry_seconds) == (
+        assert (refusal.value.status, refusal.value.retry_seconds) == (
             ExportStatus.THROTTLED,
             1,
         )
@@ -162,7 +162,7 @@ def test_without_room_nothing_more_is_inflated(coding: str) -> None:
 
     with pytest.raises(Refusal) as refused:
         asyncio.run(run())
-    assert refused.value.outcome is ExportStatus.UNAVAILABLE
+    assert refused.value.status is ExportStatus.UNAVAILABLE
     assert most <= 4 << 20 or coding == "zstd"
     room.release()
     assert admission.beside == 0

@@ -173,7 +173,7 @@ def test_a_large_request_with_a_fault_at_its_end_is_refused_whole(encoding: Enco
     service = Service()
     with pytest.raises(Refusal) as refusal:
         service.send(raw, encoding)
-    assert refusal.value.outcome is ExportStatus.MALFORMED
+    assert refusal.value.status is ExportStatus.MALFORMED
     if encoding == "json":
         assert "from resourceSpans[0].scopeSpans[0].spans[" in refusal.value.message
     assert service.count("calls", "executed") == 0
@@ -259,7 +259,7 @@ def test_large_bodies_of_other_signals_are_checked_in_slices(signal: Any) -> Non
     ):
         with pytest.raises(Refusal) as refusal:
             asyncio.run(export.ingest(signal, raw, encoding, "grpc"))  # type: ignore[arg-type]
-        assert refusal.value.outcome is ExportStatus.MALFORMED
+        assert refusal.value.status is ExportStatus.MALFORMED
 
 
 def test_spans_are_handed_on_in_order() -> None:

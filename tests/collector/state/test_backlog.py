@@ -147,7 +147,7 @@ def test_what_is_refused_meanwhile_is_counted(tmp_path: Path) -> None:
         export = life.app.export
         with pytest.raises(Refusal) as refused:
             export.ingest_now("traces", b"\xff", "proto", "grpc")
-        assert refused.value.outcome is ExportStatus.MALFORMED
+        assert refused.value.status is ExportStatus.MALFORMED
         export.stats.request("grpc", "traces", "INVALID_ARGUMENT")
         assert not replay.done()
         span = traffic(2)[0].spans[0]
@@ -234,7 +234,7 @@ def test_a_disk_that_is_full_refuses_meanwhile_too(tmp_path: Path) -> None:
             patch.setattr("os.writev", _full)
             with pytest.raises(Refusal) as refused:
                 await life.send(requests[20].spans)
-            assert refused.value.outcome is ExportStatus.UNAVAILABLE
+            assert refused.value.status is ExportStatus.UNAVAILABLE
         await life.send(requests[20].spans)
         assert not replay.done()
         await replay

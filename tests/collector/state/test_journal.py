@@ -216,7 +216,7 @@ def test_a_full_disk_refuses_requests_and_then_goes_on(
     disk.error, disk.taken = errno.ENOSPC, taken
     with pytest.raises(Refusal) as refused:
         keep(journal, b"two")
-    assert refused.value.outcome is ExportStatus.UNAVAILABLE
+    assert refused.value.status is ExportStatus.UNAVAILABLE
     assert "No space left" in refused.value.message
     assert (journal.errors, journal.failing) == (1, True)
     disk.error = 0
