@@ -14,9 +14,7 @@ Example: a request holds call A, call B, and a span that tells A's arguments. Th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from mypy_extensions import mypyc_attr
+from typing import Any, NamedTuple
 
 from collector.calls.call.call import LogicalCall
 from collector.decode.span import Span
@@ -24,27 +22,29 @@ from collector.dialects.answers import answer_of
 from collector.dialects.values.messages import user_texts
 from monitor.aggregate.consistency_sample import digest_of
 from monitor.engine import Monitor
-from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
+from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict, built
 from monitor.visibility.gap import Gap
 
 __all__ = ["EventBatch", "MonitorFailure"]
 
 
-@mypyc_attr(acyclic=True)
-class _Entry:
-    """A call to observe, or (if `call` is None) what another span tells of a session."""
+class _Observed(NamedTuple):
+    """A call to observe."""
 
-    __slots__ = ("attributes", "call", "doubted", "key", "named", "of", "proof", "start_ns")
+    of: LogicalCall | None
+    call: ToolCall
+    named: AgentName | None
+    doubted: bool
+    proof: Proof | None
 
-    def __init__(self) -> None:
-        self.call: ToolCall | None = None
-        self.of: LogicalCall | None = None
-        self.key: SessionKey | None = None
-        self.named: AgentName | None = None
-        self.attributes: Mapping[str, Any] | None = None
-        self.start_ns = 0
-        self.doubted = False
-        self.proof: Proof | None = None
+
+class _Learnt(NamedTuple):
+    """What another span tells of a session."""
+
+    key: SessionKey
+    named: AgentName | None
+    attributes: Mapping[str, Any]
+    start_ns: int
 
 
 class MonitorFailure:
@@ -67,14 +67,12 @@ class EventBatch:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._entries: list[_Entry] = []
-        """The entries that wait, and behind them free ones: entries are reused."""
-        self.count = 0
-        """Number of entries that wait."""
-        self._answers: list[Span] = []
-        self._answered: list[SessionKey] = []
-        self._heard: list[tuple[SessionKey, Span]] = []
+        self._entries: list[_Observed | _Learnt] = []
+        """Events that wait."""
+        self._answers: list[tuple[SessionKey, Span]] = []
         """Spans that may hold an agent's final answer, and their sessions. Their order does not matter."""
+        self._heard: list[tuple[SessionKey, Span]] = []
+        """The same of spans that may hold what the user said."""
         self.failed: list[MonitorFailure] = []
         """Events the monitor could not take; the pipeline empties the list."""
         self._verdicts: list[Verdict] = []
@@ -99,7 +97,7 @@ class EventBatch:
     @property
     def monitor(self) -> Monitor:
         """The monitor, after all buffered events: for events that the batch does not know."""
-        if self.count or self._answers or self._heard:
+        if self._entries or self._answers or self._heard:
             self.flush()
         return self._monitor
 
@@ -118,9 +116,8 @@ class EventBatch:
 
         `of` are its spans; None for a call that was decided before any span told of it.
         """
-        entry = self._next()
-        entry.of, entry.call, entry.named, entry.doubted = of, call, named, doubted
-        entry.proof = proof
+        entry: _Observed = built(_Observed, (of, call, named, doubted, proof))
+        self._entries.append(entry)
         if self._at_once:
             self.flush()
 
@@ -132,16 +129,14 @@ class EventBatch:
         start_ns: int,
     ) -> None:
         """Tells the monitor what a span that is no call says of its session: see `Corrections.learn`."""
-        entry = self._next()
-        entry.key, entry.named, entry.attributes = key, named, attributes
-        entry.start_ns = start_ns
+        entry: _Learnt = built(_Learnt, (key, named, attributes, start_ns))
+        self._entries.append(entry)
         if self._at_once:
             self.flush()
 
     def answer(self, key: SessionKey, span: Span) -> None:
         """Reads an agent's final answer from a span, if its session is compared with others."""
-        self._answered.append(key)
-        self._answers.append(span)
+        self._answers.append((key, span))
         if self._at_once:
             self.flush()
 
@@ -183,41 +178,28 @@ class EventBatch:
 
     def flush(self) -> None:
         """Applies all buffered events in order. An event that fails does not stop the others."""
-        count, self.count = self.count, 0
-        for place in range(count):
-            entry = self._entries[place]
-            call, of, named, key, attributes, proof = (
-                entry.call,
-                entry.of,
-                entry.named,
-                entry.key,
-                entry.attributes,
-                entry.proof,
-            )
-            # A reused entry must not keep the last request's objects alive.
-            entry.call = entry.of = entry.named = entry.key = entry.attributes = None
-            entry.proof = None
+        entries, self._entries = self._entries, []
+        for entry in entries:
             try:
-                if call is not None:
+                if isinstance(entry, _Observed):
                     news = self._monitor.observe(
-                        call,
+                        entry.call,
                         self._now,
-                        named,
+                        entry.named,
                         quiet=self._quiet,
                         doubted=entry.doubted,
-                        proof=proof,
-                    )
-                elif key is not None and attributes is not None:
-                    news = self._monitor.corrections.learn(
-                        key,
-                        self._now,
-                        named=named,
-                        attributes=attributes,
-                        start_ns=entry.start_ns,
+                        proof=entry.proof,
                     )
                 else:
-                    continue
+                    news = self._monitor.corrections.learn(
+                        entry.key,
+                        self._now,
+                        named=entry.named,
+                        attributes=entry.attributes,
+                        start_ns=entry.start_ns,
+                    )
             except Exception as error:  # noqa: BLE001
+                of, call = entry[:2] if isinstance(entry, _Observed) else (None, None)
                 if of is not None:
                     of.judged = None
                 self.failed.append(MonitorFailure(error, of, call))
@@ -241,24 +223,15 @@ class EventBatch:
             except Exception as error:  # noqa: BLE001
                 self.failed.append(MonitorFailure(error, None, None))
 
-    def _next(self) -> _Entry:
-        """The next free entry, which waits from now on."""
-        place = self.count
-        self.count = place + 1
-        if place == len(self._entries):
-            self._entries.append(_Entry())
-        return self._entries[place]
-
     def _flush_answers(self) -> None:
-        for place, key in enumerate(self._answered):
+        answers, self._answers = self._answers, []
+        for key, span in answers:
             try:
                 if self._monitor.reader.is_compared(key):
-                    answer = answer_of(self._answers[place])
+                    answer = answer_of(span)
                     if answer is not None:
                         self._monitor.corrections.answered(
                             key, (*answer[:3], digest_of(answer.text))
                         )
             except Exception as error:  # noqa: BLE001
                 self.failed.append(MonitorFailure(error, None, None))
-        self._answers.clear()
-        self._answered.clear()
