@@ -61,10 +61,6 @@ class DecisionResult(NamedTuple):
     number: int
     """0 for a question that commits nothing."""
     decision: CallDecision
-    answer: Answer
-    """Answer for the client, by what the specs enforce."""
-    would_deny: bool
-    """True if a spec only advises to deny it."""
     committed: bool
     session: str
     tool: str
@@ -284,14 +280,9 @@ class QuestionHandler:
         *,
         commit: bool,
     ) -> DecisionResult:
-        answer = decision.enforced
         if not commit:
-            matched = bool(decision.specs) or self._monitor.matches(call)
-            session, would_deny = call.session.id, decision.would_deny
-            return DecisionResult(
-                0, decision, answer, would_deny, False, session, call.tool, matched
-            )
-        is_denied = answer is Answer.DENY
+            return self._result(0, call, decision, committed=False)
+        is_denied = decision.enforced is Answer.DENY
         self._table.last_number += 1
         entry = DecidedCall(
             self._table.last_number,
@@ -322,17 +313,14 @@ class QuestionHandler:
 
     def _again(self, entry: DecidedCall) -> DecisionResult:
         """The decision on a call of the table, also where its client asks about it once more."""
-        call, decision = entry.call, entry.decision
-        return DecisionResult(
-            entry.number,
-            decision,
-            decision.enforced,
-            decision.would_deny,
-            not entry.is_denied,
-            call.session.id,
-            call.tool,
-            bool(decision.specs) or self._monitor.matches(call),
-        )
+        committed = not entry.is_denied
+        return self._result(entry.number, entry.call, entry.decision, committed=committed)
+
+    def _result(
+        self, number: int, call: ToolCall, decision: CallDecision, *, committed: bool
+    ) -> DecisionResult:
+        matched = bool(decision.specs) or self._monitor.matches(call)
+        return DecisionResult(number, decision, committed, call.session.id, call.tool, matched)
 
     # --- what becomes of them -------------------------------------------------------------------
 

@@ -22,8 +22,8 @@ def as_json_object(made: DecisionResult, decision_id: str, message: str) -> dict
     top = made.decision.deciding
     found: dict[str, Any] = {
         "decision_id": decision_id,
-        "decision": made.answer.value,
-        "would_deny": made.would_deny,
+        "decision": made.decision.enforced.value,
+        "would_deny": made.decision.would_deny,
         "answer": made.decision.answer.value,
         "message": message,
         **(_spec(top) if top is not None else _NO_SPEC),

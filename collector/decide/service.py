@@ -207,13 +207,11 @@ class DecideService:
         yield MetricReading("decided_calls_overflowed", [((), decided.overflowed)])
 
     def _answer(self, made: DecisionResult) -> dict[str, Any]:
-        worst = made.decision.worst
-        decision = "would_deny" if made.would_deny and made.committed else made.answer.value
+        found, worst = made.decision, made.decision.worst
+        decision = "would_deny" if found.would_deny and made.committed else found.enforced.value
         self._decisions.add(1, decision, worst.spec if worst is not None else "")
         decision_id = self._pipeline.decided.name(made.number) if made.number else ""
-        return as_json_object(
-            made, decision_id, self._monitor.explain(made.tool, made.decision)
-        )
+        return as_json_object(made, decision_id, self._monitor.explain(made.tool, found))
 
     def _tell_unmatched(self, question: QuestionRequest, sender: str | None) -> None:
         """No spec judges the calls of a question: its client may have the wrong name of a service."""

@@ -77,7 +77,7 @@ class Client:
 
     def one(self, tool: str, **more: Any) -> str:
         """Asks about one call; returns what its client is to do."""
-        return self.ask(tool, **more)[0].answer.value
+        return self.ask(tool, **more)[0].decision.enforced.value
 
     def tell(self, made: DecisionResult, outcome: Any, at: float) -> bool | None:
         """Tells an outcome; None if the decision is not known, else whether it agrees."""
@@ -177,7 +177,11 @@ def test_advice_lets_a_call_go_ahead() -> None:
     client = Client()
     (made,) = client.ask("pay", at=1)
 
-    assert (made.answer.value, made.would_deny, made.committed) == ("allow", True, True)
+    assert (made.decision.enforced.value, made.decision.would_deny, made.committed) == (
+        "allow",
+        True,
+        True,
+    )
     assert (client.steps(), client.bench.verdicts) == ([], [])
     client.tell(made, "ran", at=2)
     assert client.steps() == [("pay", "executed", "harmful")]
@@ -213,10 +217,10 @@ def test_equal_ids_are_no_repetition(again: dict[str, Any]) -> None:
     )
     (second,) = client.ask("approve", at=2, **again)
 
-    assert (first.answer.value, second.number) == ("allow", 2)
+    assert (first.decision.enforced.value, second.number) == ("allow", 2)
     if "session" not in again:
         found = second.decision.specs[0]
-        assert (second.answer.value, found.until) == ("deny", "calls_in_flight")
+        assert (second.decision.enforced.value, found.until) == ("deny", "calls_in_flight")
 
 
 def test_a_question_that_has_an_outcome_is_not_repeated() -> None:
@@ -233,7 +237,7 @@ def test_equal_calls_of_one_question_are_repeated_one_by_one() -> None:
     client = Client(enforce="block")
     first = client.ask("approve", "approve", at=1, call_id="c1", question="q1")
 
-    assert [each.answer.value for each in first] == ["allow", "deny"]
+    assert [each.decision.enforced.value for each in first] == ["allow", "deny"]
     assert client.ask("approve", "approve", at=2, call_id="c1", question="q1") == first
 
 
@@ -369,7 +373,7 @@ def test_a_refused_calls_span_is_not_that_of_an_allowed_call_with_its_id(
     if ran:
         client.tell(first, "ran", at=1.8)
     (second,) = client.ask("approve", at=2.1, **ids)
-    assert (first.answer.value, second.answer.value) == ("allow", "deny")
+    assert (first.decision.enforced.value, second.decision.enforced.value) == ("allow", "deny")
     client.tell(second, "skipped", at=2.2)
     message = client.bench.monitor.explain("approve", second.decision)
     refused = {"status": 2} if says == "error" else {"attributes": {**NAMED, RESULT: message}}
@@ -839,7 +843,7 @@ RESULT = "gen_ai.tool.call.result"
 def denied_and_skipped(client: Client, at: float = 1.1, **more: Any) -> DecisionResult:
     """`pay` is denied, and its client tells that it was skipped."""
     (made,) = client.ask("pay", at=at, **{"arguments": {"from": "A", "to": "B"}, **more})
-    assert made.answer.value == "deny"
+    assert made.decision.enforced.value == "deny"
     assert client.tell(made, "skipped", at=at + 0.1) is True
     return made
 

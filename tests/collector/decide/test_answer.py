@@ -17,12 +17,8 @@ def answered(*specs: SpecDecision) -> dict[str, Any]:
     rank = {Answer.DENY: 0, Answer.UNKNOWN: 1, Answer.ALLOW: 2}
     ordered = tuple(sorted(specs, key=lambda each: (rank[each.answer], each.spec)))
     decision = CallDecision(ordered[0].answer if ordered else Answer.ALLOW, ordered)
-    answer = decision.enforced
-    committed = answer is not Answer.DENY
-    matched = bool(specs)
-    made = DecisionResult(
-        1, decision, answer, decision.would_deny, committed, "s1", "pay", matched
-    )
+    committed = decision.enforced is not Answer.DENY
+    made = DecisionResult(1, decision, committed, "s1", "pay", bool(specs))
     return as_json_object(made, "d1", "why")
 
 
