@@ -112,7 +112,7 @@ class KeptParts:
         self._table.drop_marks(marks)
 
     def memory(self) -> dict[str, int]:
-        """Bytes that are held, about, by what holds them."""
+        """Bytes that are held, about, by what holds them. A session is weighed when its verdicts become final."""
         return {
             "sessions": self._table.bytes,
             "ended_sessions": self._table.ended_bytes,

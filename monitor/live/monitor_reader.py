@@ -131,11 +131,6 @@ class MonitorReader:
                     return True
         return False
 
-    @property
-    def sessions_bytes(self) -> int:
-        """What live sessions take, about; each is weighed when its verdicts become final."""
-        return self._table.bytes
-
     def objects(self, session: Session) -> Iterator[dict[str, Any]]:
         """The judgement objects of a session, by spec and part."""
         for judgement in _in_order(session):

@@ -55,7 +55,7 @@ def test_the_bound_holds_with_each_call(specs: int) -> None:
     judge = monitor(700_000, specs)
     for number in range(200):
         call(judge, number, f"s{number}")
-        assert judge.reader.sessions_bytes <= 700_000
+        assert judge.kept.memory()["sessions"] <= 700_000
     assert judge.sessions == 200
     assert judge.state.ended["evicted"] == 0
     kept = sum(judge_shown for n in range(200) for judge_shown in _first(judge, f"s{n}"))
@@ -114,7 +114,7 @@ def test_sessions_that_leave_and_come_back_are_still_counted() -> None:
     for number in range(3_000, 3_040):
         call(judge, number, f"s{number}")
     assert shown(judge, "other") == [False] * 5
-    assert judge.reader.sessions_bytes <= 120_000
+    assert judge.kept.memory()["sessions"] <= 120_000
 
 
 def test_half_goes_where_memory_is_scarce() -> None:
@@ -122,9 +122,9 @@ def test_half_goes_where_memory_is_scarce() -> None:
     judge = monitor(10_000_000)
     for number in range(64):
         call(judge, number, f"s{number}")
-    before = judge.reader.sessions_bytes
+    before = judge.kept.memory()["sessions"]
     assert judge.kept.relieve() >= 32
-    assert judge.reader.sessions_bytes <= before // 2
+    assert judge.kept.memory()["sessions"] <= before // 2
     while judge.kept.relieve():
         pass
     assert judge.state.arguments_given_up == 64
@@ -145,7 +145,7 @@ def test_verdicts_do_not_depend_on_what_is_shown(calls: Any, bytes_max: int) -> 
     for number, (session, size, namespace) in enumerate(calls):
         for each in (judge, blind):
             call(each, number, f"s{session}", namespace, "x" * size)
-        assert judge.reader.sessions_bytes <= bytes_max
+        assert judge.kept.memory()["sessions"] <= bytes_max
     for session, _, namespace in calls:
         [one], [other] = (each.find(f"s{session}", namespace) for each in (judge, blind))
         for found in (one, other):

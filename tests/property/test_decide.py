@@ -204,7 +204,7 @@ def state(monitor: Monitor) -> dict[str, Any]:
             *(
                 monitor.state.judging_state.folded_young,
                 monitor.sessions,
-                monitor.reader.sessions_bytes,
+                monitor.kept.memory()["sessions"],
                 monitor.state.resumed,
             ),
             *(

@@ -134,7 +134,7 @@ def assert_goes_on(seed: int, folder: Path) -> int:
     assert killed.objects() == true.objects(), seed
     assert killed.families() == true.families(), seed
     assert killed.firing() == true.firing(), seed
-    held = [each.app.monitor.reader.sessions_bytes for each in (killed, true)]
+    held = [each.app.monitor.kept.memory()["sessions"] for each in (killed, true)]
     assert held[0] == held[1], seed
     killed.kill()
     return sum(found["harmful"] for found in true.objects())

@@ -161,9 +161,9 @@ def test_what_was_seen_of_values_and_things_outlives_the_process(
         await shop.call("look_up", {"order": "A"}, {"price": 40})
         if is_taken:
             life.snapshot()
-        held = life.app.monitor.reader.sessions_bytes
+        held = life.app.monitor.kept.memory()["sessions"]
         await life.restart(0)
-        assert life.app.monitor.reader.sessions_bytes == held
+        assert life.app.monitor.kept.memory()["sessions"] == held
         for arguments in ({"order": "A", "amount": 40}, {"order": "A", "amount": 90}):
             await shop.call("refund", arguments)
         await shop.call("refund", {"order": "B", "amount": 1})

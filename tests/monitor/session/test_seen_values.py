@@ -348,11 +348,11 @@ def test_what_the_user_said_counts_to_a_session_without_further_calls() -> None:
     monitor = Monitor([spec("{to: {from: [user]}}")], limits)
     monitor.observe(tool_call("do", {"to": "x"}, session="s", start_ns=1), 1)
     monitor.tick(2 * limits.window_ns)
-    before = monitor.reader.sessions_bytes
+    before = monitor.kept.memory()["sessions"]
     key = SessionKey("", "s")
     monitor.corrections.hear(key, ["word " * 1_000], 2, 2 * limits.window_ns)
     monitor.tick(4 * limits.window_ns)
-    assert monitor.reader.sessions_bytes - before > 1_000 * 8
+    assert monitor.kept.memory()["sessions"] - before > 1_000 * 8
 
 
 EACH: Final = """
