@@ -59,32 +59,18 @@ __all__ = [
     "tool_call",
 ]
 
-_HOME = {
-    "Answer": "monitor.decision",
-    "CallDecision": "monitor.decision",
-    "SpecDecision": "monitor.decision",
-    "CallError": "monitor.errors",
-    "Evidence": "monitor.records",
-    "JudgedCalls": "monitor.plain_calls",
-    "Kind": "monitor.records",
-    "Limits": "monitor.limits",
-    "Monitor": "monitor.engine",
-    "MonitorCollector": "monitor.exposition.collector",
-    "AgentName": "monitor.records",
-    "OffrailsError": "monitor.errors",
-    "Proof": "monitor.records",
-    "ReferenceAlarm": "monitor.records",
-    "Reason": "monitor.records",
-    "SessionKey": "monitor.records",
-    "Spec": "monitor.spec.spec",
-    "SpecError": "monitor.errors",
-    "ToolCall": "monitor.records",
-    "Verdict": "monitor.records",
-    "judge_calls": "monitor.plain_calls",
-    "load_spec": "monitor.spec.read",
-    "load_specs": "monitor.spec.read",
-    "tool_call": "monitor.plain_calls",
+_NAMES = {
+    "monitor.decision": "Answer CallDecision SpecDecision",
+    "monitor.engine": "Monitor",
+    "monitor.errors": "CallError OffrailsError SpecError",
+    "monitor.exposition.collector": "MonitorCollector",
+    "monitor.limits": "Limits",
+    "monitor.plain_calls": "JudgedCalls judge_calls tool_call",
+    "monitor.records": "AgentName Evidence Kind Proof Reason ReferenceAlarm SessionKey ToolCall Verdict",
+    "monitor.spec.read": "load_spec load_specs",
+    "monitor.spec.spec": "Spec",
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 _FORMER = {"Decision": "CallDecision", "Named": "AgentName", "Raised": "ReferenceAlarm"}
 """Names of the release before, which lead to those of today for one release."""

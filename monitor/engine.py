@@ -194,11 +194,9 @@ class Monitor:
         self._lifecycle.queue(session, now)
         if self._deadline_timer.busy:
             verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
-        if self.state.news:
-            verdicts = self.state.with_news(verdicts)
         if self._judging.shown_bytes:
             self._lifecycle.hold_arguments(session)
-        return verdicts
+        return self.state.with_news(verdicts)
 
     # --- before a call ----------------------------------------------------------------------
 
@@ -372,7 +370,7 @@ class Monitor:
                 if mention is not None:
                     start_ns, attributes = mention.start_ns, mention.attributes
                     rehearsal.mention(start_ns, mention.named, attributes, now)
-                    rehearsal.hear(mention.texts)
+                    session.hear(mention.texts)
             if len(calls) == 1:
                 rehearsal.learn(call, now, named, proof, doubted=doubted)
                 opened = rehearsal.open(call, now)
@@ -468,8 +466,7 @@ class Monitor:
         if session is None:
             return []
         verdicts = rejudge(session, self.state.judging, self._accounting, self._names.text, now)
-        if self.state.news:
-            verdicts = self.state.with_news(verdicts)
+        verdicts = self.state.with_news(verdicts)
         self._facts.reconsider(session, now)
         self._lifecycle.queue(session, now)
         return verdicts

@@ -263,7 +263,9 @@ class Alphabet:
         if arguments is None:
             return found.unknown
         if type(arguments) is PartialArguments:
-            return self._match_known(found, arguments)
+            remaining = found.readings.known_in_part(arguments)
+            # Tokens were not made for all sets of candidates: then it is as if all arguments were unknown.
+            return found.partly.get(remaining, found.unknown)
         for candidate in found.candidates:
             if candidate.takes(arguments):
                 return candidate.symbol
@@ -304,14 +306,6 @@ class Alphabet:
         found = self._by_arguments.get(tool)
         return () if found is None else tuple(each.symbol for each in found.candidates)
 
-    def _match_known(
-        self, found: _Tool, arguments: PartialArguments, absent: frozenset[str] = frozenset()
-    ) -> int:
-        """The token of a call with partly known arguments: the known ones may rule out some readings."""
-        remaining = found.readings.known_in_part(arguments, absent)
-        # Tokens were not made for all sets of candidates: then it is as if all arguments were unknown.
-        return found.partly.get(remaining, found.unknown)
-
 
 # --- building ---------------------------------------------------------------------------------
 
@@ -338,7 +332,7 @@ def build(
         else:
             found = by_arguments[tool] = _tool(members, tokens, mismatch, work)
             work = max(0, found.readings.work)
-    failed = _add_failed(tokens, failed_calls, open_world=open_world)
+    failed = _failed_of(tuple(tokens), 0, tokens, failed_calls, open_world=open_world)
     alike, failed = _add_alike(symbols, tokens, failed, failed_calls, open_world=open_world)
     stride = _add_doubted(tokens)
     return Alphabet(
@@ -442,13 +436,6 @@ def specificity(
 def _add(tokens: list[Token], token: Token) -> int:
     tokens.append(token)
     return len(tokens) - 1
-
-
-def _add_failed(
-    tokens: list[Token], failed_calls: FailedCalls, *, open_world: bool
-) -> tuple[int, ...]:
-    """Appends the failed version of each token and returns their ids."""
-    return _failed_of(tuple(tokens), 0, tokens, failed_calls, open_world=open_world)
 
 
 def _failed_of(

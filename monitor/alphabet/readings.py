@@ -164,23 +164,17 @@ class Readings:
                 return self._every
         return self._winners(masks)
 
-    def known_in_part(
-        self,
-        arguments: PartialArguments,
-        absent: frozenset[str] = frozenset(),
-        data: Mapping[str, bool | None] = NO_DATA,
-    ) -> frozenset[int]:
-        """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value.
+    def known_in_part(self, arguments: PartialArguments) -> frozenset[int]:
+        """Candidates that may win if some arguments are known. Unread arguments are present with an unknown value."""
+        return self.with_data(self.own(arguments, frozenset()), NO_DATA)
+
+    def own(self, arguments: PartialArguments, absent: frozenset[str]) -> CallMasks:
+        """What a call says by itself: to be completed by `with_data`, again and again.
 
         Args:
             arguments: with the facts of the call.
             absent: those of the unread ones that may be absent as well.
-            data: facts about what was seen before the call; None, or missing: unknown.
         """
-        return self.with_data(self.own(arguments, absent), data)
-
-    def own(self, arguments: PartialArguments, absent: frozenset[str]) -> CallMasks:
-        """What a call says by itself, as `known_in_part` takes it: to be completed by `with_data`, again and again."""
         mask = self._open if arguments else self._all
         unread: list[_Masks] = []
         for name in self._checks:
@@ -203,7 +197,7 @@ class Readings:
         return tuple(sorted(masks))
 
     def with_data(self, own: CallMasks, data: Mapping[str, bool | None]) -> frozenset[int]:
-        """Candidates that may win, given what a call says by itself and what was seen before it."""
+        """Candidates that may win, given what a call says by itself and facts about what was seen before it; None, or missing: unknown."""
         if own is None:
             return self._every
         masks = frozenset(own)

@@ -306,16 +306,7 @@ class Accounting:
                 severity = judgement.judge.spec.severity.of(tool, state, reason)
                 judgement.pair.final[reason, severity] += 1
                 if self.on_final is not None:
-                    change = VerdictChange(
-                        step.place,
-                        None,
-                        step.code,
-                        False,
-                        True,
-                        step.before,
-                        step.after,
-                        step.thing,
-                    )
+                    change = _first_verdict(step, final=True)
                     self.on_final(self.verdict(session, judgement, change))
                 exemplar = judgement.log.origin(step.place)
                 judgement.pair.exemplars[reason, severity] = exemplar
@@ -385,10 +376,7 @@ class Accounting:
     def verdict_at(self, session: Session, judgement: Judgement, place: int) -> Verdict:
         """The present verdict on a step of the log, as a first one."""
         step = next(each for each in judgement.walk() if each.place == place)
-        final = is_final(judgement.log.mark(place))
-        change = VerdictChange(
-            place, None, step.code, False, final, step.before, step.after, step.thing
-        )
+        change = _first_verdict(step, final=is_final(judgement.log.mark(place)))
         return self.verdict(session, judgement, change)
 
     def withdrawn(
@@ -487,18 +475,14 @@ class Accounting:
     def _suspicion(
         self, session: Session, judgement: Judgement, news: Suspicion, started_ns: int
     ) -> Verdict:
-        place, code, before, after, thing = news.step
-        final = is_final(judgement.log.mark(place))
+        mark = judgement.log.mark(news.step.place)
         if news.first and judgement.pair is not None:
             judgement.pair.possible += 1
-        found = self.verdict(
-            session,
-            judgement,
-            VerdictChange(place, None, code, False, final, before, after, thing),
-        )
+        change = _first_verdict(news.step, final=is_final(mark))
+        found = self.verdict(session, judgement, change)
         if news.withdrawn:
             return found._replace(was_possible=True)
-        counted, _ = CODES[judgement.log.mark(place) & CODE]
+        counted, _ = CODES[mark & CODE]
         causes = unless(judgement)
         return found._replace(
             kind=counted,
@@ -554,6 +538,12 @@ class Accounting:
         )
         verdict: Verdict = built(Verdict, fields)
         return verdict
+
+
+def _first_verdict(step: JudgedStep, *, final: bool) -> VerdictChange:
+    """A step as one that was not judged before."""
+    place, code, before, after, thing = step
+    return VerdictChange(place, None, code, False, final, before, after, thing)
 
 
 def _step_of(change: VerdictChange) -> JudgedStep:

@@ -298,7 +298,7 @@ class CallJudge:
         """Judges a call again that has another token by what is known now."""
         assert session.data is not None
         call = asking.call
-        found = self.find_last(session, judge, call)
+        found = self.find(session, judge, call, from_end=True)
         if found is None and asking.token is not None:  # it is folded: its verdict stays
             session.data.of(judge).forget((call.span_id,))
             return ()
@@ -415,23 +415,16 @@ class CallJudge:
         return end if order and order.get(call.tool) == "end" else start
 
     def find(
-        self, session: Session, judge: Judge, call: ToolCall
+        self, session: Session, judge: Judge, call: ToolCall, *, from_end: bool = False
     ) -> tuple[Judgement, int] | None:
-        """The judgement that holds a call's step, and its place there."""
-        for judgement in session.judgements:
-            if judgement.judge is judge:
-                place = judgement.log.find(call.span_id)
-                if place is not None:
-                    return judgement, place
-        return None
+        """The judgement that holds a call's step, and its place there.
 
-    def find_last(
-        self, session: Session, judge: Judge, call: ToolCall
-    ) -> tuple[Judgement, int] | None:
-        """The same, sought from the end: those that ask are the latest calls, and a log may be long."""
+        `from_end`: of one of the latest calls, as a log may be long.
+        """
         for judgement in session.judgements:
             if judgement.judge is judge:
-                place = judgement.log.find_last(call.span_id)
+                log, span_id = judgement.log, call.span_id
+                place = log.find_last(span_id) if from_end else log.find(span_id)
                 if place is not None:
                     return judgement, place
         return None

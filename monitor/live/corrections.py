@@ -19,6 +19,7 @@ from monitor.live.monitor_state import MonitorState
 from monitor.live.session_facts import SessionFacts
 from monitor.records import AgentName, Proof, SessionKey, ToolCall, Verdict
 from monitor.session.data.session_data import earliest, news_of
+from monitor.session.session import Session
 from monitor.visibility.cause import Cause
 
 __all__ = ["Corrections"]
@@ -80,8 +81,7 @@ class Corrections:
         verdicts = self._reviser.amend(session, old, call, now)
         verdicts += self._sights.prove(session, None)
         verdicts += self._binder.rebind(session, now)
-        if self._state.news:
-            verdicts = self._state.with_news(verdicts)
+        verdicts = self._state.with_news(verdicts)
         self._lifecycle.queue(session, now)
         self._facts.reconsider(session, now)
         if self._judging.shown_bytes:
@@ -99,8 +99,7 @@ class Corrections:
         verdicts += self._reviser.retract(session, call, session.touched_ns)
         if session.ended is None:
             verdicts += self._sights.prove(session, None)
-        if self._state.news:
-            verdicts = self._state.with_news(verdicts)
+        verdicts = self._state.with_news(verdicts)
         self._facts.reconsider(session, session.touched_ns)
         return verdicts
 
@@ -173,13 +172,13 @@ class Corrections:
         session = self._table.live(key)
         if session is None:
             self._facts.keep_mention(key, Mention(now, start_ns, named, (attributes,)))
-            return self._state.with_news([]) if self._state.news else []
+            return self._state.with_news([])
         if session_from:
             session.note_source(session_from)
         self._facts.learn(session, start_ns, named)
         verdicts = self._binder.bind(session, attributes, now)
         self._lifecycle.queue(session, now)
-        return self._state.with_news(verdicts) if self._state.news else verdicts
+        return self._state.with_news(verdicts)
 
     def hear(
         self, key: SessionKey, texts: Iterable[str], at_ns: int, now: int
@@ -227,12 +226,7 @@ class Corrections:
         if session is None:
             return []
         verdicts = self._sights.doubt(session, Cause.EARLIER_TURN, holds=doubted)
-        if verdicts:
-            self._lifecycle.queue(session, session.touched_ns)
-        if self._state.news:
-            verdicts = self._state.with_news(verdicts)
-        self._facts.reconsider(session, session.touched_ns)
-        return verdicts
+        return self._revised(session, verdicts)
 
     def prove(self, key: SessionKey, proof: Proof) -> list[Verdict]:
         """A trace shows that its session is new, or does no longer.
@@ -245,11 +239,13 @@ class Corrections:
         session = self._table.live(key)
         if session is None:
             return []
-        verdicts = self._sights.prove(session, proof)
+        return self._revised(session, self._sights.prove(session, proof))
+
+    def _revised(self, session: Session, verdicts: list[Verdict]) -> list[Verdict]:
+        """What became known of where a session began has changed these verdicts."""
         if verdicts:
             self._lifecycle.queue(session, session.touched_ns)
-        if self._state.news:
-            verdicts = self._state.with_news(verdicts)
+        verdicts = self._state.with_news(verdicts)
         self._facts.reconsider(session, session.touched_ns)
         return verdicts
 
@@ -278,7 +274,7 @@ class Corrections:
         if verdicts and session is not None:
             self._lifecycle.queue(session, now)
             self._facts.reconsider(session, now)
-        return self._state.with_news(verdicts) if self._state.news else verdicts
+        return self._state.with_news(verdicts)
 
     def miss(self, key: SessionKey, reason: str, count: int = 1) -> None:
         """Counts calls of a session that could not be judged, or not in full."""

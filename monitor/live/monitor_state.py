@@ -105,5 +105,7 @@ class MonitorState:
 
     def with_news(self, verdicts: list[Verdict]) -> list[Verdict]:
         """The verdicts behind those that were given before them: of one call, the last one holds."""
+        if not self.news:
+            return verdicts
         news, self.news = self.news, []
         return news + verdicts

@@ -8,7 +8,6 @@ from monitor.live.mention import Mention
 from monitor.live.monitor_state import MonitorState
 from monitor.records import AgentName, SessionKey, ToolCall, Verdict
 from monitor.session.data.seen_values import UserText
-from monitor.session.data.session_data import SessionData
 from monitor.session.session import Session
 from monitor.visibility.cause import Cause
 
@@ -70,9 +69,7 @@ class SessionFacts:
 
     def hear(self, session: Session, texts: Iterable[UserText]) -> list[Verdict]:
         """Takes messages of the user, and revises the verdicts that depend on what they said."""
-        for each in texts:
-            session.data = session.data or SessionData()
-            session.data.hear(each)
+        session.hear(texts)
         return self._calls.reread(session)
 
     def move_mention(self, key: SessionKey, mention: Mention, now: int) -> None:

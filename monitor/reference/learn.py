@@ -28,7 +28,7 @@ from monitor.reference.settings import (
 )
 from monitor.reference.tree import PrefixTree
 from monitor.scores.conformal import conformal
-from monitor.scores.consistency import Consistency, consistency
+from monitor.scores.consistency import consistency
 from monitor.scores.roc_area import roc_area
 from monitor.spec.document.reference import USUAL_RUNS_MAX
 from monitor.spec.learnt_reference import Alarm, AlarmCounts, LearntReference, RiskCeiling
@@ -215,16 +215,6 @@ def usual(
     return found.bare(model)
 
 
-class _Counts(NamedTuple):
-    """In how many seen runs something occurs."""
-
-    writes: Counter[Pair]
-    wrote: Counter[str]
-    """Tools that wrote without failing."""
-    full: int
-    """Number of seen runs with calls."""
-
-
 class _Agreement:
     """On which arguments of writing tools usual runs agree."""
 
@@ -340,20 +330,18 @@ class LearntRuns:
         )  # fmt: skip
         self.medoids = Medoids(run.names for run in self.seen)
         self.tree = PrefixTree(self.seen)
-        self.counts = self._count()
+        self._written = Counter(pair for run in self.seen for pair in self._write_calls(run))
+        """Number of seen runs in which a tool wrote so."""
+        self._wrote_by = Counter(tool for run in self.seen for tool in self._wrote(run))
+        """Number of seen runs in which a tool wrote without failing."""
+        self._full = sum(1 for run in self.seen if run.calls)
+        """Number of seen runs with calls."""
         self.called_by = self._called_by()
         self.agreement = _Agreement(self.seen, self.writes)
 
     def is_usual(self, run: SeenRun) -> bool:
         """Whether it is a run that a reference is made of."""
         return _is_usual(run, labelled=self.labelled)
-
-    def _count(self) -> _Counts:
-        writes, wrote = Counter[Pair](), Counter[str]()
-        for run in self.seen:
-            writes.update(self._write_calls(run))
-            wrote.update(self._wrote(run))
-        return _Counts(writes, wrote, sum(1 for run in self.seen if run.calls))
 
     def _write_calls(self, run: SeenRun) -> set[Pair]:
         return {(each.tool, each.digest) for each in run.calls if each.tool in self.writes}
@@ -371,12 +359,13 @@ class LearntRuns:
 
     def learnt(self, source: dict[str, Any], risk_alarm: float) -> LearntReference:
         """All of it; the risk raises its alarm from `risk_alarm`."""
-        scores = self._consistency()._asdict()
+        compared = sample(self.seen, COMPARED_MAX)
+        scores = consistency([call.call for call in run.calls] for run in compared)
         bare = self.bare(None, source)
         return replace(
             bare,
             alarms=self._alarms(risk_alarm),
-            consistency=scores,
+            consistency=scores._asdict(),
             surprise=self._surprise(bare),
         )
 
@@ -407,7 +396,7 @@ class LearntRuns:
             tools=tuple(self.tools),
             writes=self.writes,
             medoid=self.medoids.of_all(),
-            expected_writes=self._expected(self.counts.wrote, self.counts.full),
+            expected_writes=self._expected(self._wrote_by, self._full),
             nodes=self.tree.nodes(numbers),
             write_calls=self._seen_writes(),
             agreed_arguments=self.agreement.agreed(),
@@ -439,16 +428,12 @@ class LearntRuns:
         return tuple(sorted(tool for tool, count in wrote.items() if full and count == full))
 
     def _seen_writes(self) -> dict[str, frozenset[str]]:
-        ranked = sorted(self.counts.writes, key=lambda pair: (-self.counts.writes[pair], pair))
+        ranked = sorted(self._written, key=lambda pair: (-self._written[pair], pair))
         found: dict[str, set[str]] = {}
         for tool, digest in ranked[:WRITES_MAX]:
             if digest:
                 found.setdefault(tool, set()).add(digest)
         return {tool: frozenset(found[tool]) for tool in sorted(found)}
-
-    def _consistency(self) -> Consistency:
-        compared = sample(self.seen, COMPARED_MAX)
-        return consistency([call.call for call in run.calls] for run in compared)
 
     # --- each run judged by the others ----------------------------------------------------------
 
@@ -476,7 +461,9 @@ class LearntRuns:
             "new_arguments": self._writes_new_arguments(run),
             "agreed_arguments": self.agreement.is_broken(run, own=self._is_own(run)),
             "first_two": self._first_two_differ(run),
-            "divergence": self._diverges(run),
+            "divergence": (
+                self.tree.leaves_others(run) if self._is_own(run) else self.tree.leaves(run)
+            ),
             "missing_write": self._misses_write(run),
         }
 
@@ -493,7 +480,7 @@ class LearntRuns:
 
     def _is_new(self, pair: Pair, run: SeenRun) -> bool:
         """Whether no other usual run wrote so."""
-        return bool(pair[1]) and self.counts.writes[pair] <= self._is_own(run)
+        return bool(pair[1]) and self._written[pair] <= self._is_own(run)
 
     def _writes_unexpected(self, run: SeenRun) -> bool:
         return any(self._is_new(pair, run) for pair in self._write_calls(run)) or any(
@@ -511,11 +498,8 @@ class LearntRuns:
         known = self.medoids.without(names) if self._is_own(run) else self.medoids.of_all()
         return known is not None and names[:2] != known[: min(2, len(names))]
 
-    def _diverges(self, run: SeenRun) -> bool | None:
-        return self.tree.leaves_others(run) if self._is_own(run) else self.tree.leaves(run)
-
     def _misses_write(self, run: SeenRun) -> bool:
-        wrote, full = self.counts.wrote, self.counts.full
+        wrote, full = self._wrote_by, self._full
         if self._is_own(run):
             wrote, full = wrote - Counter(self._wrote(run)), full - 1
         return not self._wrote(run).issuperset(self._expected(wrote, full))

@@ -19,9 +19,7 @@ __all__ = [
     "TraceCall",
     "consistency",
     "distance",
-    "divergence_point",
     "first_difference",
-    "first_two_agreement",
     "flatten",
     "output_agreement",
     "similarity",
@@ -128,16 +126,6 @@ def consistency(runs: Iterable[Sequence[TraceCall]]) -> Consistency:
     for run in runs:
         rolling.add(run)
     return rolling.value()
-
-
-def divergence_point(runs: Sequence[Sequence[TraceCall]]) -> float | None:
-    """Mean step at which a pair of runs first differs; None if none does."""
-    return consistency(runs).divergence_point
-
-
-def first_two_agreement(runs: Sequence[Sequence[TraceCall]]) -> float:
-    """Share of pairs whose first two tools are the same."""
-    return consistency(runs).first_two_agreement
 
 
 def output_agreement(outputs: Sequence[str]) -> float:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from mypy_extensions import mypyc_attr
 
 from monitor.records import FROM_DECISION, FROM_TRACE, AgentName, Proof, SessionKey, ToolCall
+from monitor.session.data.seen_values import UserText
 from monitor.session.data.session_data import SessionData
 from monitor.session.dropped_sessions import mark_of
 from monitor.session.hosts import has_one_clock
@@ -310,9 +311,6 @@ class Session:
             self.started_ns = min(start for start, _ in spans)
             self.last_ns = max(end for _, end in spans)
 
-    def _by_source(self) -> Counter[str]:
-        return self._sources or Counter({self._source: self.seen})
-
     def _count_source(self, source: str, count: int) -> None:
         if self._sources is None:
             self._sources = Counter({self._source: self.seen})
@@ -396,7 +394,8 @@ class Session:
             self._outside = self._outside or OutsideCalls()
             self._outside.absorb(other._outside)
         if other._sources is not None or other._source != self._source:
-            for source, count in other._by_source().items():
+            found = other._sources or Counter({other._source: other.seen})
+            for source, count in found.items():
                 self._count_source(source, count)
         if other.caller is not None:
             self.of_clocks = other.of_clocks or self.has_clock_beside(other.caller)
@@ -465,6 +464,12 @@ class Session:
     @binding.setter
     def binding(self, before: Binding) -> None:
         self.bound_on, self.bound_as, self._others = before
+
+    def hear(self, texts: Iterable[UserText]) -> None:
+        """Takes messages of the user."""
+        for each in texts:
+            self.data = self.data or SessionData()
+            self.data.hear(each)
 
     def owe(self, call: ToolCall, judges: tuple[Judge, ...]) -> None:
         """Notes a held call that is still to be judged under some specs."""

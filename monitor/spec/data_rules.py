@@ -7,7 +7,7 @@ the results of `look_up_order`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from monitor.alphabet.data_conditions import DataCondition
 from monitor.alphabet.near_names import NearNames, ToolsAlike
@@ -100,17 +100,13 @@ class DataRules:
         return (near.tools[0] if near is not None else ""), False
 
 
+_Rule = TypeVar("_Rule", DataCondition, RememberedValue)
+
+
 def _sources(
     conditions: Iterable[DataCondition], remembered: Iterable[RememberedValue]
 ) -> dict[str, SourceNeeds]:
-    asked: dict[str, list[DataCondition]] = {}
-    for each in conditions:
-        for tool in each.tools:
-            asked.setdefault(tool, []).append(each)
-    values: dict[str, list[RememberedValue]] = {}
-    for value in remembered:
-        for tool in value.tools:
-            values.setdefault(tool, []).append(value)
+    asked, values = _by_tool(conditions), _by_tool(remembered)
     return {
         tool: SourceNeeds(
             leaves=any(not each.folded for each in asked.get(tool, ())),
@@ -121,6 +117,14 @@ def _sources(
         )
         for tool in (*asked, *(tool for tool in values if tool not in asked))
     }
+
+
+def _by_tool(rules: Iterable[_Rule]) -> dict[str, list[_Rule]]:
+    found: dict[str, list[_Rule]] = {}
+    for each in rules:
+        for tool in each.tools:
+            found.setdefault(tool, []).append(each)
+    return found
 
 
 def data_rules(

@@ -29,8 +29,6 @@ from monitor.judging.judge_calls import part_of
 from monitor.judging.judging_parts import JudgingParts
 from monitor.judging.thing_spaces import is_shared
 from monitor.records import AgentName, Proof, ToolCall, built
-from monitor.session.data.seen_values import UserText
-from monitor.session.data.session_data import SessionData
 from monitor.session.judge.concurrent_calls import CallPossibilities, ConcurrentCalls
 from monitor.session.judge.judge import CODES, CONTROL_TOKEN, HARMFUL, Judge, code_of
 from monitor.session.judgement.calls_asked_about import (
@@ -294,12 +292,6 @@ class Rehearsal:
             self._session.name(named)
         for each in attributes:
             self._judging.binder.bind(self._session, each, now)
-
-    def hear(self, texts: Iterable[UserText]) -> None:
-        """Takes what the user said before the first call, as `Corrections.hear` does."""
-        for each in texts:
-            self._session.data = self._session.data or SessionData()
-            self._session.data.hear(each)
 
     def learn(
         self,

@@ -71,9 +71,7 @@ class DataReader:
     ) -> int:
         """The token of a call that asks, by what is known now. Nothing is kept."""
         data = data or _NOTHING
-        seen = data.seen.get(judge)
-        known = seen.asking.get(call.span_id) if seen is not None else None
-        return self.token_of(data, judge, known or _asking(judge, call, _rounded(times)), sight)
+        return self.token_of(data, judge, _record(data, judge, call, times), sight)
 
     def token_of(
         self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
@@ -87,11 +85,7 @@ class DataReader:
     ) -> bool | None:
         """Whether a write carries what an earlier result gave it, under a reference that asks; None: that is not known."""
         data = data or _NOTHING
-        seen = data.seen.get(judge)
-        known = seen.asking.get(call.span_id) if seen is not None else None
-        return self.carried_by(
-            data, judge, known or _asking(judge, call, _rounded(times)), sight
-        )
+        return self.carried_by(data, judge, _record(data, judge, call, times), sight)
 
     def carried_by(
         self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
@@ -106,11 +100,9 @@ class DataReader:
         self, data: SessionData | None, judge: Judge, call: ToolCall, sight: Sight
     ) -> dict[str, bool | None]:
         """The facts of a call that was taken; none if it does not ask."""
-        seen = data.seen.get(judge) if data is not None else None
-        asking = seen.asking.get(call.span_id) if seen is not None else None
-        if data is None or asking is None:
-            return {}
-        return self._facts(data, judge, asking, sight)
+        data = data or _NOTHING
+        asking = _known(data, judge, call)
+        return {} if asking is None else self._facts(data, judge, asking, sight)
 
     def _facts(
         self, data: SessionData, judge: Judge, asking: AskingCall, sight: Sight
@@ -118,6 +110,17 @@ class DataReader:
         assert judge.data is not None
         seen = data.seen.get(judge) or _NONE_SEEN
         return data_facts(judge.data, asking, data, seen, sight)
+
+
+def _known(data: SessionData, judge: Judge, call: ToolCall) -> AskingCall | None:
+    """The record of a call that asks, if it was taken."""
+    seen = data.seen.get(judge)
+    return seen.asking.get(call.span_id) if seen is not None else None
+
+
+def _record(data: SessionData, judge: Judge, call: ToolCall, times: Times) -> AskingCall:
+    """The record of a call that asks; made for one that was not taken."""
+    return _known(data, judge, call) or _asking(judge, call, _rounded(times))
 
 
 def _asking(judge: Judge, call: ToolCall, times: Times) -> AskingCall:

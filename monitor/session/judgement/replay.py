@@ -170,12 +170,9 @@ class Replay:
     ) -> Iterator[tuple[list[JudgedStep], Position]]:
         """The steps that are judged together, and the position after them."""
         for stretch in self.stretches(0, end):
-            first, behind, together = stretch.first, stretch.end, stretch.together
-            places = [first] if together else range(first, behind)
-            for place in places:
+            for part in stretch.parts():
                 steps: list[JudgedStep] = []
-                until = behind if together else place + 1
-                self.step(run, stretch._replace(first=place, end=until), steps)
+                self.step(run, part, steps)
                 yield steps, run.position
 
     def retrace(

@@ -362,14 +362,6 @@ class SessionLog(GroupedRows):
         row = pack_row(new, times, span, meta, tool, token)
         return [place, self._insert(new, end, span, receipt, row)]
 
-    def extend(self, place: int, end: int) -> None:
-        """Sets the end of a step, which keeps its place, whatever the ends of steps that begin with it."""
-        at, times, span, meta, tool, token = self._step(place)
-        receipt = self._end_and_receipt(at, times, span)[1]
-        times = self._times(at, end, receipt, span)
-        row = pack_row(at, times, span, meta, tool, token)
-        self._rows[place * WIDTH : (place + 1) * WIDTH] = row
-
     def move_back(self, lead: int) -> bool:
         """Moves the steps of a sender whose clock is ahead to where they stand by ours.
 

@@ -66,8 +66,21 @@ class MissedLimit(NamedTuple):
         return self.obstacle, self.rule, self.mark.span_id
 
     def explanation(self, spec: Spec, state: str | None) -> str:
-        """Why the session cannot finish or stands still; `state` is its present one, if known."""
-        return _explained(self, spec, state)
+        """Why the session cannot finish or stands still, in a sentence; `state` is its present one, if known."""
+        where = f" in state {quoted(state)}" if state is not None else ""
+        if self.obstacle is Obstacle.TRAP:
+            return shortened(f"no accepting state can be reached any more{where}")
+        limit = f"{self.limit_ns / SECOND:g} s"
+        due = f"was due at {_clock(self.due_ns)}"
+        if self.obstacle is Obstacle.IDLE:
+            return shortened(f"no call came within {limit}{where}; one {due}")
+        for deadline in spec.timing.deadlines:
+            if deadline.text == self.rule:
+                names = spec.machine.symbols
+                then = any_of([names[symbol] for symbol in sorted(deadline.then)])
+                first = any_of([names[symbol] for symbol in sorted(deadline.first)])
+                return shortened(f"{then} did not follow {first} within {limit}; it {due}")
+        return ""
 
     def fires_ns(self, window_ns: int) -> int:
         """When it may be declared: once a call that answers it has had time to arrive.
@@ -149,7 +162,9 @@ class SessionTiming:
         self._idle_ns = bounds.idle_ns(position)
         trapped = bool(bounds.traps) and bounds.hopeless(position)
         if trapped and not self._trapped and mark is not None:
-            self._miss(Kind.CANNOT_FINISH, Obstacle.TRAP, "", mark, mark.at_ns, 0)
+            self.missed.append(
+                MissedLimit(Kind.CANNOT_FINISH, Obstacle.TRAP, "", mark, mark.at_ns, 0)
+            )
         self._trapped = trapped
 
     def _take(self, call: TimedCall) -> ClockStart:
@@ -197,9 +212,7 @@ class SessionTiming:
 
     def _pass(self, at_ns: int) -> None:
         """Advances to the time of a call: limits that ended before it are missed."""
-        for missed in self.waiting():
-            if missed.due_ns < at_ns:
-                self._note(missed)
+        self.missed += [each for each in self.waiting() if each.due_ns < at_ns]
         for number, running in enumerate(self._running):
             if running is not None and self._due(number, running) < at_ns:
                 self._running[number] = running._replace(over=True)
@@ -208,20 +221,6 @@ class SessionTiming:
         bounds = self._judge.bounds
         assert bounds is not None
         return running.mark.at_ns + bounds.deadlines[number].within_ns
-
-    def _miss(
-        self,
-        kind: Kind,
-        obstacle: Obstacle,
-        rule: str,
-        mark: ClockStart,
-        due_ns: int,
-        limit_ns: int,
-    ) -> None:
-        self._note(MissedLimit(kind, obstacle, rule, mark, due_ns, limit_ns))
-
-    def _note(self, missed: MissedLimit) -> None:
-        self.missed.append(missed)
 
     # --- what is open -------------------------------------------------------------------------
 
@@ -261,24 +260,6 @@ def certain(found: Iterable[MissedLimit], windows: Sequence[Window]) -> Sequence
     if not windows:
         return list(found)
     return [each for each in found if not between(windows, each.mark.at_ns, each.due_ns)]
-
-
-def _explained(missed: MissedLimit, spec: Spec, state: str | None) -> str:
-    """A sentence for each obstacle."""
-    where = f" in state {quoted(state)}" if state is not None else ""
-    if missed.obstacle is Obstacle.TRAP:
-        return shortened(f"no accepting state can be reached any more{where}")
-    limit = f"{missed.limit_ns / SECOND:g} s"
-    due = f"was due at {_clock(missed.due_ns)}"
-    if missed.obstacle is Obstacle.IDLE:
-        return shortened(f"no call came within {limit}{where}; one {due}")
-    for deadline in spec.timing.deadlines:
-        if deadline.text == missed.rule:
-            names = spec.machine.symbols
-            then = any_of([names[symbol] for symbol in sorted(deadline.then)])
-            first = any_of([names[symbol] for symbol in sorted(deadline.first)])
-            return shortened(f"{then} did not follow {first} within {limit}; it {due}")
-    return ""
 
 
 def _clock(at_ns: int) -> str:

@@ -113,14 +113,14 @@ def _validate(read: Document, notes: Notes) -> SpecDocument | None:
     if not isinstance(read.data, dict):
         notes.add("invalid_document", "a spec is a mapping of keys: id, alphabet, ...")
         return None
+    return _model(SpecDocument, read, notes)
+
+
+def _model(model: type[_Model], read: Document, notes: Notes) -> _Model | None:
     data = {
         key: _as_written(value, (key,), read) if key in _NAMES else value
         for key, value in read.data.items()
     }
-    return _model(SpecDocument, data, read, notes)
-
-
-def _model(model: type[_Model], data: Any, read: Document, notes: Notes) -> _Model | None:
     found, faults = validated(model, data)
     for fault in faults[: yaml_text.FINDINGS_MAX]:
         notes.add("invalid_document", _say(fault), *_known_path(fault.path, read))
@@ -137,11 +137,7 @@ def _reference(read: Document, notes: Notes, sha256_8: str) -> Spec | None:
     # Loaded with a reference: its models take half a megabyte, and most services have none.
     from monitor.spec.document.reference import ReferenceDocument, learnt_of
 
-    data = {
-        key: _as_written(value, (key,), read) if key in _NAMES else value
-        for key, value in read.data.items()
-    }
-    model = _model(ReferenceDocument, data, read, notes)
+    model = _model(ReferenceDocument, read, notes)
     if model is None:
         return None
     rules = _rules(model, notes)
