@@ -531,10 +531,8 @@ class SideBySide:
 
     def among(self, kept: Sequence[int]) -> SideBySide:
         """Some of the constraints as a machine of its own, over the same symbols."""
-        weights, weight = list[int](), 1
-        for constraint in kept:
-            weights.append(weight)
-            weight *= len(self.constraints[constraint].automaton.states)
+        only = tuple(self.constraints[constraint] for constraint in kept)
+        weights, initial = _numbered(only)
         places = [*zip(kept, range(len(kept)), weights, strict=True)]
         made: dict[int, _Part] = {}
         known: _Rows = {}
@@ -542,13 +540,8 @@ class SideBySide:
         for row in self._parts:
             if id(row) not in rows:
                 rows[id(row)] = _shared(known, self._row(row, places, made))
-        only = tuple(self.constraints[constraint] for constraint in kept)
-        initial = sum(
-            constraint.automaton.initial * each
-            for constraint, each in zip(only, weights, strict=True)
-        )
         parts = tuple(rows[id(row)] for row in self._parts)
-        return SideBySide(self.symbols, only, initial, tuple(weights), parts)
+        return SideBySide(self.symbols, only, initial, weights, parts)
 
     def _row(
         self,
@@ -650,7 +643,7 @@ class SideBySide:
     def _lone(self, constraint: int, group: int) -> Area:
         automaton = self.constraints[constraint].automaton
         digit = Digit(self._weights[constraint], len(automaton.states), 1)
-        return Area(self.among((constraint,)), automaton.everywhere(), (digit,), group)
+        return Area(self.alone(constraint), automaton.everywhere(), (digit,), group)
 
     def block(self, seed: int, members: Iterable[int], limit: int) -> list[int]:
         """A constraint and its nearest neighbours, with at most `limit` joint states.
@@ -745,15 +738,7 @@ def _constraint_of(part: _Part) -> int:
 
 def side_by_side(symbols: Sequence[str], constraints: Sequence[Constraint]) -> SideBySide:
     """The machine of `constraints` over the declared `symbols`."""
-    weights: list[int] = []
-    weight = 1
-    for constraint in constraints:
-        weights.append(weight)
-        weight *= len(constraint.automaton.states)
-    initial = sum(
-        constraint.automaton.initial * each
-        for constraint, each in zip(constraints, weights, strict=True)
-    )
+    weights, initial = _numbered(constraints)
     parts: list[list[_Part]] = [[] for _ in symbols]
     for index, (constraint, each) in enumerate(zip(constraints, weights, strict=True)):
         by_letter = [
@@ -764,7 +749,17 @@ def side_by_side(symbols: Sequence[str], constraints: Sequence[Constraint]) -> S
             parts[symbol].append(by_letter[constraint.letter(symbol)])
     known: _Rows = {}
     rows = tuple(_shared(known, tuple(row)) for row in parts)
-    return SideBySide(tuple(symbols), tuple(constraints), initial, tuple(weights), rows)
+    return SideBySide(tuple(symbols), tuple(constraints), initial, weights, rows)
+
+
+def _numbered(constraints: Sequence[Constraint]) -> tuple[tuple[int, ...], int]:
+    """The weight of each constraint's digit in the joint state, and the joint state at the start."""
+    weights, weight, initial = list[int](), 1, 0
+    for constraint in constraints:
+        weights.append(weight)
+        initial += constraint.automaton.initial * weight
+        weight *= len(constraint.automaton.states)
+    return tuple(weights), initial
 
 
 _Rows = dict[tuple[int, ...], tuple[_Part, ...]]

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from monitor.alphabet import match
-from monitor.alphabet.things import EachRule
 from monitor.automaton import paths
 from monitor.automaton.dfa import Automaton, Machine
 from monitor.findings import Finding
@@ -39,7 +38,6 @@ from monitor.spec.compiler.symbols import (
     read_symbols,
 )
 from monitor.spec.compiler.timing import read_timing
-from monitor.spec.data_rules import DataRules
 from monitor.spec.document import yaml_text
 from monitor.spec.document.faults import Notes
 from monitor.spec.document.match_document import RegexDocument
@@ -58,14 +56,11 @@ from monitor.spec.document.yaml_text import Document, Path
 from monitor.spec.spec import (
     GOLDEN_LISTED_MAX,
     GOLDEN_MAX,
-    Acceptance,
     MatchRules,
     SeverityRules,
     Spec,
 )
 from monitor.spec.suggestions import closest
-from monitor.spec.timing import NO_TIMING, SpecTiming
-from monitor.spec.traps import Trap
 
 if TYPE_CHECKING:
     from monitor.spec.document.reference import ReferenceDocument
@@ -93,13 +88,9 @@ def compile_text(
     if _is_learnt(read.data):
         return _reference(read, notes, sha256_8), notes.sorted()
     model = _validate(read, notes)
-    if model is None:
-        return None, notes.sorted()
-    parts = _compile(model, notes, day)
+    spec = _compile(model, notes, day, sha256_8) if model is not None else None
     found_all = notes.sorted()
-    if parts is None or notes.refuse:
-        return None, found_all
-    return _spec(model, parts, file, sha256_8, found_all), found_all
+    return spec and replace(spec, findings=found_all), found_all
 
 
 # --- shape ------------------------------------------------------------------------------------
@@ -217,24 +208,8 @@ def _keys() -> dict[str, str]:
 # --- meaning ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """What the document means, before it is put together."""
-
-    alphabet: match.Alphabet
-    machine: Machine
-    rules: MatchRules
-    golden: tuple[tuple[int, ...], ...] | None
-    golden_count: int
-    golden_lengths: tuple[int, ...]
-    accepted: tuple[Acceptance, ...] = ()
-    timing: SpecTiming = NO_TIMING
-    traps: tuple[Trap, ...] = ()
-    data: DataRules | None = None
-    each: EachRule | None = None
-
-
-def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | None:
+def _compile(model: SpecDocument, notes: Notes, day: date | None, sha256_8: str) -> Spec | None:
+    """What the document means; None if an error refuses it."""
     symbols = read_symbols(model, notes)
     check_overlaps(symbols, notes)
     data = read_data_rules(model, symbols, notes)
@@ -259,42 +234,10 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None) -> _Parts | No
     _check_conventions(model, notes)
     alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
     check_areas(lenient, dict.fromkeys(token.symbols for token in alphabet.tokens), notes)
-    parts = _with_golden(model, alphabet, machine, rules, notes)
-    return parts and replace(
-        parts, accepted=accepted, timing=timing, traps=traps, data=data, each=each
-    )
-
-
-def _with_golden(
-    model: SpecDocument,
-    alphabet: match.Alphabet,
-    machine: Machine,
-    rules: MatchRules,
-    notes: Notes,
-) -> _Parts | None:
-    """Golden paths are of tasks and references: a policy has no end to reach."""
-    if model.kind == "policy":
-        return _Parts(alphabet, machine, rules, (), 0, ())
-    listed = paths.reachable(machine, (machine.initial,), states_max(machine))
-    count = GOLDEN_MAX + 1 if listed is None else paths.count_golden(machine, GOLDEN_MAX)
-    if count > GOLDEN_MAX:
-        notes.add("too_many_golden_paths", _too_many(count), form_of(model))
+    golden = _golden(model, machine, notes)
+    if golden is None or notes.refuse:
         return None
-    few = count <= GOLDEN_LISTED_MAX
-    golden = paths.golden_paths(machine, GOLDEN_LISTED_MAX) if few else None
-    lengths = paths.golden_lengths(machine, GOLDEN_MAX)
-    return _Parts(alphabet, machine, rules, golden, count, lengths)
-
-
-def _too_many(count: int) -> str:
-    known = "at least " if count in {GOLDEN_MAX + 1, paths.COUNT_MAX} else ""
-    return f"{known}{count:,} golden paths; at most {GOLDEN_MAX:,} can be scored"
-
-
-def _spec(
-    model: SpecDocument, parts: _Parts, file: str, sha256_8: str, warnings: tuple[Finding, ...]
-) -> Spec:
-    conventions = _conventions(model)
+    listed, count, lengths = golden
     number = {name: index for index, name in enumerate(model.alphabet)}
     severity = model.severity
     concurrent: Literal["any_order", "strict"] = (
@@ -313,28 +256,51 @@ def _spec(
             severity.states,
             {str(reason): level for reason, level in severity.reasons.items()},
         ),
-        match=parts.rules,
+        match=rules,
         scope=model.scope,
         again=model.again,
-        alphabet=parts.alphabet,
-        machine=accepting(parts.machine, parts.accepted),
-        traps=parts.traps,
-        data=parts.data,
-        each=parts.each,
-        timing=parts.timing,
-        accepted=parts.accepted,
-        bare=parts.machine if parts.accepted else None,
-        golden=parts.golden,
-        golden_count=parts.golden_count,
-        golden_lengths=parts.golden_lengths,
+        alphabet=alphabet,
+        machine=lenient,
+        traps=traps,
+        data=data,
+        each=each,
+        timing=timing,
+        accepted=accepted,
+        bare=machine if accepted else None,
+        golden=listed,
+        golden_count=count,
+        golden_lengths=lengths,
         conventions=conventions,
         concurrent=model.concurrent or concurrent,
         order=model.order,
         undo={number[step]: number[back] for step, back in model.undo.items()},
-        file=file,
+        file=notes.file,
         sha256_8=sha256_8,
-        findings=warnings,
     )
+
+
+def _golden(
+    model: SpecDocument, machine: Machine, notes: Notes
+) -> tuple[tuple[tuple[int, ...], ...] | None, int, tuple[int, ...]] | None:
+    """The golden paths, how many they are, and their lengths, as `Spec` has them; None if they are too many.
+
+    They are of tasks and references: a policy has no end to reach.
+    """
+    if model.kind == "policy":
+        return (), 0, ()
+    listed = paths.reachable(machine, (machine.initial,), states_max(machine))
+    count = GOLDEN_MAX + 1 if listed is None else paths.count_golden(machine, GOLDEN_MAX)
+    if count > GOLDEN_MAX:
+        notes.add("too_many_golden_paths", _too_many(count), form_of(model))
+        return None
+    few = count <= GOLDEN_LISTED_MAX
+    golden = paths.golden_paths(machine, GOLDEN_LISTED_MAX) if few else None
+    return golden, count, paths.golden_lengths(machine, GOLDEN_MAX)
+
+
+def _too_many(count: int) -> str:
+    known = "at least " if count in {GOLDEN_MAX + 1, paths.COUNT_MAX} else ""
+    return f"{known}{count:,} golden paths; at most {GOLDEN_MAX:,} can be scored"
 
 
 def _conventions(model: SpecDocument) -> Conventions:
