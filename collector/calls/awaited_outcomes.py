@@ -21,7 +21,7 @@ from collector.calls.call.call import LogicalCall
 from collector.calls.tree.trace import Trace
 from collector.dialects.model_messages.given_results import GivenResult, SpanResults
 
-__all__ = ["AWAITED_MAX", "AwaitedOutcomes", "JudgedRequest", "ToldOutcome"]
+__all__ = ["AWAITED_MAX", "AwaitedOutcomes", "JudgedRequest"]
 
 AWAITED_MAX: Final = 256
 """Calls of one requester that wait. At the bound, those of the oldest trace wait no more: they went well, as far as is known.
@@ -33,14 +33,6 @@ class JudgedRequest(NamedTuple):
 
     trace: Trace
     call: LogicalCall
-
-
-class ToldOutcome(NamedTuple):
-    """What a model was given as the result of a call."""
-
-    trace: Trace
-    call: LogicalCall
-    result: GivenResult
 
 
 @mypyc_attr(acyclic=True)
@@ -64,7 +56,9 @@ class AwaitedOutcomes:
             self._count -= len(self._calls.pop(next(iter(self._calls))))
         return before - self._count
 
-    def told(self, trace: Trace, results: SpanResults, *, begins: bool) -> list[ToldOutcome]:
+    def told(
+        self, trace: Trace, results: SpanResults, *, begins: bool
+    ) -> list[tuple[JudgedRequest, GivenResult]]:
         """The calls whose results a model was given, and what these say.
 
         `begins`: the model's span is the first one of its trace, so it may hold results of earlier traces.
@@ -85,7 +79,7 @@ class AwaitedOutcomes:
             if result is not None:
                 self._end(each)
                 if not each.call.is_executed:
-                    found.append(ToldOutcome(each.trace, each.call, result))
+                    found.append((each, result))
         return found
 
     def _of_session(self, trace: Trace) -> list[JudgedRequest]:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, Literal, NamedTuple
 
-from collector.calls.awaited_outcomes import AwaitedOutcomes, JudgedRequest, ToldOutcome
+from collector.calls.awaited_outcomes import AwaitedOutcomes, JudgedRequest
 from collector.calls.call.answers import ModelAnswer, ModelAnswers, requests_of
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import Piece
@@ -193,7 +193,7 @@ class ModelRequests:
         self.by_answer = by_answer
         self.answered: list[AlikeSpans] = []
         """Calls of which it is known now which answer asks for them; who updates them empties the list."""
-        self.outcomes: list[ToldOutcome] = []
+        self.outcomes: list[tuple[JudgedRequest, GivenResult]] = []
         """Calls whose results a model was given; who updates them empties the list."""
         self.shortened: list[JudgedRequest] = []
         """Calls of which it is known now that they had ended earlier; who updates them empties the list."""

@@ -69,9 +69,9 @@ class RequestedCalls:
         errors: list[Exception] = []
         if self._requests.outcomes:
             outcomes, self._requests.outcomes = self._requests.outcomes, []
-            for told in outcomes:
-                if told.call.settle(told.result):
-                    self._correlation.settled(told.trace, told.call, context.now)
+            for (of, call), result in outcomes:
+                if call.settle(result):
+                    self._correlation.settled(of, call, context.now)
         if self._requests.shortened:
             shortened, self._requests.shortened = self._requests.shortened, []
             for each in shortened:

@@ -94,12 +94,6 @@ class RunCalls:
         return twin
 
 
-class _CallsWay(NamedTuple):
-    runs: int
-    mask: int
-    calls: int
-
-
 class UsualCalls:
     """The calls of usual runs.
 
@@ -113,16 +107,17 @@ class UsualCalls:
         self._bits: dict[int, int] = {}
         self._places: list[dict[int, int]] = []
         """Masks of ways, place by place: by the token or the tool that they have there."""
-        found: list[_CallsWay] = []
+        found: list[tuple[int, int, int]] = []
         for number, (runs, calls) in enumerate(ways):
             mask = 0
             for place, (token, tool) in enumerate(calls):
                 key = token if token >= 0 else _VARYING - 2 * tool
                 mask |= 1 << self._bits.setdefault(key, len(self._bits))
                 self._enter(place, (key, _ANY_CALL - 2 * tool), 1 << number)
-            found.append(_CallsWay(runs, mask, mask.bit_count()))
+            found.append((runs, mask, mask.bit_count()))
         self._ways = tuple(found)
-        self._runs = sum(way.runs for way in found)
+        """Runs of each way, the mask of its calls, and their number."""
+        self._runs = sum(runs for runs, _ in ways)
         self._known: dict[tuple[int, int], CallsLikeness] = {}
         """Likeness by what it depends on: sessions make the same few calls."""
 

@@ -50,9 +50,8 @@ def runs_needed(
     return [each for each in found if each.successes]
 
 
-class _Outcomes(NamedTuple):
-    usual: list[SeenRun]
-    failed: list[SeenRun]
+_Outcomes = tuple[list[SeenRun], list[SeenRun]]
+"""Usual runs, and failed ones."""
 
 
 def _by_outcome(runs: Sequence[SeenRun]) -> _Outcomes:
@@ -60,7 +59,7 @@ def _by_outcome(runs: Sequence[SeenRun]) -> _Outcomes:
     # In the order of what they did, so that the order of the input makes no difference.
     ranked = sorted((run for run in runs if run.calls), key=_did)
     usual = [run for run in ranked if run.success or not labelled]
-    return _Outcomes(usual, [run for run in ranked if labelled and not run.success])
+    return usual, [run for run in ranked if labelled and not run.success]
 
 
 def _did(run: SeenRun) -> tuple[tuple[tuple[str, str, bool], ...], str]:

@@ -21,43 +21,38 @@ from collector.calls.tree.span_tree import SpanNode, SpanTree
 from monitor.judging.clocks.leading_calls import LEAD_NS
 from monitor.records import ToolCall
 
-__all__ = ["ClockContradictions"]
+__all__ = ["note_contradiction"]
 
 
-class ClockContradictions:
-    """Tells the monitor of calls that others contradict.
+def note_contradiction(
+    context: Context,
+    call: LogicalCall,
+    node: SpanNode,
+    known: ToolCall,
+    sessions: SessionMoves,
+    batch: EventBatch,
+) -> None:
+    """Tells the monitor of a call of a trace of several hosts that has begun before what has caused it.
 
     Args:
+        context: of a span of the trace.
+        call: the call.
+        node: of its outer span.
+        known: the call, as it is observed next, or was.
         sessions: doubts that a trace goes on with a conversation, which is told by times.
         batch: receives what is found.
     """
-
-    def __init__(self, sessions: SessionMoves, batch: EventBatch) -> None:
-        self._sessions = sessions
-        self._batch = batch
-
-    def note(
-        self, context: Context, call: LogicalCall, node: SpanNode, known: ToolCall
-    ) -> None:
-        """Looks whether a call of a trace of several hosts has begun before what has caused it.
-
-        Args:
-            context: of a span of the trace.
-            call: the call.
-            node: of its outer span.
-            known: the call, as it is observed next, or was.
-        """
-        early_ns = _behind_ns(context.tree, call, node)
-        if not early_ns:
-            return
-        trace, tree = context.trace, context.tree
-        if not tree.mistimed:
-            tree.mistimed = True
-            # Times do not tell whether its first model was given results of its own calls.
-            if trace.given:
-                self._sessions.doubt(trace)
-                self._sessions.beginnings.review(trace)
-        self._batch.doubt_clock(known, early_ns)
+    early_ns = _behind_ns(context.tree, call, node)
+    if not early_ns:
+        return
+    trace, tree = context.trace, context.tree
+    if not tree.mistimed:
+        tree.mistimed = True
+        # Times do not tell whether its first model was given results of its own calls.
+        if trace.given:
+            sessions.doubt(trace)
+            sessions.beginnings.review(trace)
+    batch.doubt_clock(known, early_ns)
 
 
 def _behind_ns(tree: SpanTree, call: LogicalCall, node: SpanNode) -> int:

@@ -19,7 +19,7 @@ from collector.calls.batch import EventBatch
 from collector.calls.call.call import LogicalCall
 from collector.calls.call.piece import SERVER, Piece
 from collector.calls.call.same_call import are_chained, is_told_again
-from collector.calls.correlation.clock_contradictions import ClockContradictions
+from collector.calls.correlation.clock_contradictions import note_contradiction
 from collector.calls.correlation.in_process_mcp import McpEcho
 from collector.calls.correlation.lone_echoes import Echoes
 from collector.calls.correlation.merge import CallMerge
@@ -97,7 +97,6 @@ class Correlation:
         requests.is_named = self._near_misses.is_named
         self.repeated_ids = RepeatedCallIds(traces)
         self.echoes = Echoes(traces)
-        self._contradictions = ClockContradictions(sessions, batch)
         self._reviews: list[Review] = []
         """Calls whose doubts have changed, and that are not updated yet."""
         self._failed: list[tuple[Context, LogicalCall]] = []
@@ -332,7 +331,7 @@ class Correlation:
             now=context.now,
         )
         if context.tree.of_clocks and outer is not None:
-            self._contradictions.note(context, call, outer, new)
+            note_contradiction(context, call, outer, new, self._sessions, self._batch)
         if new is old and not call.shared and call.request == request and not self._reviews:
             return
         if call.withdrawn and new.evidence is Evidence.REQUESTED:

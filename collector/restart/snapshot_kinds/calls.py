@@ -232,7 +232,7 @@ CALL_KINDS: Final = (
         "correlation",
         Correlation,
         "_reviews executed",
-        left="_batch _confirmation _contradictions _coverage _decided _failed _ids _inventory _monitor "
+        left="_batch _confirmation _coverage _decided _failed _ids _inventory _monitor "
         "_requests _sessions _stats",
         parts="call_merge echoes _mcp_echo _near_misses repeated_ids",
     ),

@@ -34,7 +34,6 @@ Source: docs/decisions/0003-log-behind-a-checkpoint.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -68,15 +67,7 @@ from monitor.session.time_limits.session_verdicts import SessionVerdicts
 from monitor.visibility.cause import Cause
 from monitor.visibility.sight import CLEAR, Sight
 
-__all__ = ["Judgement", "Preview", "is_young", "position_before"]
-
-
-class Preview(NamedTuple):
-    """What a call would be."""
-
-    code: int
-    before: Position
-    """The position by which it would be judged."""
+__all__ = ["Judgement", "is_young", "position_before"]
 
 
 @mypyc_attr(acyclic=True)
@@ -279,8 +270,8 @@ class Judgement:
             self.log.set_mark(-1, code if code < HARMFUL else code | RAISED)
         return code
 
-    def preview(self, call: ToolCall, token: int, at: int) -> Preview | None:
-        """What `append` would make of a call. Changes nothing.
+    def preview(self, call: ToolCall, token: int, at: int) -> tuple[int, Position] | None:
+        """What `append` would make of a call: its code, and the position by which it is judged. Changes nothing.
 
         Returns None if the call needs `insert`, or may be possibly harmful.
         """
@@ -291,10 +282,7 @@ class Judgement:
             return None
         if not self.log.takes_last(call, at):
             return None
-        found: Preview = built(
-            Preview, (self.head.peek(judge, token), position_before(self, token))
-        )
-        return found
+        return self.head.peek(judge, token), position_before(self, token)
 
     def copy(self) -> Judgement:
         """The same judgement, to be changed apart from now on. It is in no sums and in no sample."""

@@ -10,8 +10,6 @@ Example: `a` and `b` overlap, and both orders are right. Then `c` arrives, which
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from monitor.session.judge.judge import is_substantive
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.checkpoint import FoldedScores
@@ -20,31 +18,28 @@ from monitor.session.judgement.replay import traced
 from monitor.session.judgement.step_marks import CODE, JudgedStep
 from monitor.session.log.rows import mark_of
 
-__all__ = ["ScoredPath", "scored_path", "substantive"]
+__all__ = ["scored_path", "substantive"]
 
 
-class ScoredPath(NamedTuple):
-    """The way taken: the run before the log, its folded part, and its steps in the log."""
-
-    run: AutomatonRun
-    folded: FoldedScores | None
-    steps: list[JudgedStep]
-
-
-def scored_path(judgement: Judgement) -> ScoredPath:
+def scored_path(
+    judgement: Judgement,
+) -> tuple[AutomatonRun, FoldedScores | None, list[JudgedStep]]:
     """One of the best orders of all calls, the nearest to the start order.
 
     A step may differ from its verdict here, if a later call showed which order was the best.
+
+    Returns:
+        The run before the log, the folded part of the way, and its steps in the log.
     """
     base = judgement.base
     if not _has_paths(judgement):
-        return ScoredPath(judgement.origin(wide=judgement.swapped), base, judgement.walk())
+        return judgement.origin(wide=judgement.swapped), base, judgement.walk()
     run, replay = judgement.origin(wide=False), judgement.replay_log(wide=False)
     roots = replay.trace(run)
     number, places = traced(run.taken, roots)
     root = base.root(number) if base else judgement.origin(wide=False)
     steps = replay.retrace(root.copy(), places)
-    return ScoredPath(root, base.of(number) if base else None, steps)
+    return root, base.of(number) if base else None, steps
 
 
 def _has_paths(judgement: Judgement) -> bool:

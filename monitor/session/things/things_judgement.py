@@ -22,7 +22,7 @@ from monitor.automaton.position import Position
 from monitor.records import ToolCall
 from monitor.session.judge.judge import CONTROL, CONTROL_TOKEN, Judge
 from monitor.session.judge.run import AutomatonRun
-from monitor.session.judgement.judgement import Judgement, Preview
+from monitor.session.judgement.judgement import Judgement
 from monitor.session.judgement.replay import Replay
 from monitor.session.judgement.step_marks import VerdictChange
 from monitor.session.log.rows import StepOrder, Texts
@@ -107,7 +107,7 @@ class ThingsJudgement(Judgement):
         own = token if self.swapped else self.judge.plain_of(token)
         return head.is_harmed_by(self.judge, own, self.things_of(call), call.start_ns)
 
-    def preview(self, call: ToolCall, token: int, at: int) -> Preview | None:  # noqa: ARG002
+    def preview(self, call: ToolCall, token: int, at: int) -> tuple[int, Position] | None:  # noqa: ARG002
         """None: what a call would be is found on a copy."""
         return None
 
