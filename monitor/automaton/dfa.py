@@ -35,6 +35,9 @@ class Machine(Protocol):
     @property
     def initial(self) -> int: ...
 
+    def __hash__(self) -> int:
+        """By identity."""
+
     def step(self, state: int, symbol: int) -> int:
         """Target of `symbol` in `state`; the state itself for a read; UNDEFINED for a harm."""
 
@@ -90,9 +93,9 @@ class Area(NamedTuple):
         return sum(own_state // own % radix * weight for weight, radix, own in self.digits)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Automaton:
-    """A partial DFA. `table[state * len(symbols) + symbol]` is the target or UNDEFINED."""
+    """A partial DFA. `table[state * len(symbols) + symbol]` is the target or UNDEFINED. Compared by identity."""
 
     states: tuple[str, ...]
     symbols: tuple[str, ...]

@@ -7,7 +7,6 @@ searches are bounded, because the states of constraints side by side are too man
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, islice
 from typing import Final
@@ -58,23 +57,11 @@ def reachable(
     return tuple(queue)
 
 
-# --- cached, because each harmful call needs them ---------------------------------------------
+# --- cached, because each harmful call needs them; machines are told apart by identity ---------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Same:
-    """A machine as a cache key, by identity: hashing its table would cost more than the search."""
-
-    machine: Machine
-
-    def __hash__(self) -> int:
-        return id(self.machine)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.machine is self.machine
-
-
-def shortest_way(machine: Machine, sources: Iterable[int], symbol: int) -> Word | None:
+@lru_cache(_CACHE_MAX)
+def shortest_way(machine: Machine, sources: tuple[int, ...], symbol: int) -> Word | None:
     """Symbols of a shortest legal way to a state where `symbol` is defined.
 
     Args:
@@ -85,12 +72,6 @@ def shortest_way(machine: Machine, sources: Iterable[int], symbol: int) -> Word 
     Returns:
         () if a source defines it; None if none of the first `STATES_MAX` states does.
     """
-    return _shortest_way(_Same(machine), tuple(sources), symbol)
-
-
-@lru_cache(_CACHE_MAX)
-def _shortest_way(key: _Same, sources: tuple[int, ...], symbol: int) -> Word | None:
-    machine = key.machine
     came_from: dict[int, tuple[int, int] | None] = dict.fromkeys(sources)
     queue = list(came_from)
     for state in queue:
@@ -113,17 +94,12 @@ def _word_to(state: int, came_from: dict[int, tuple[int, int] | None]) -> Word:
     return tuple(reversed(word))
 
 
+@lru_cache(_CACHE_MAX)
 def reachable_symbols(machine: Machine, state: int) -> frozenset[int]:
     """Symbols defined in some state reachable from `state`, its own included.
 
     If more than `STATES_MAX` states are reachable: all symbols, since none can be ruled out.
     """
-    return _reachable_symbols(_Same(machine), state)
-
-
-@lru_cache(_CACHE_MAX)
-def _reachable_symbols(key: _Same, state: int) -> frozenset[int]:
-    machine = key.machine
     ahead = reachable(machine, (state,))
     if ahead is None:
         return frozenset(range(len(machine.symbols)))
@@ -132,8 +108,8 @@ def _reachable_symbols(key: _Same, state: int) -> frozenset[int]:
 
 def forget_ways() -> None:
     """Drops what these searches have found: other machines are in use, and what was found holds the old ones."""
-    _shortest_way.cache_clear()
-    _reachable_symbols.cache_clear()
+    shortest_way.cache_clear()
+    reachable_symbols.cache_clear()
 
 
 # --- shape ------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_shortest_way_is_brute_forces(automaton: Automaton, data: st.DataObject)
         and automaton.step(trail[-1], symbol) != UNDEFINED
     ]
     wanted = min(ways)[2] if ways else None
-    found = paths.shortest_way(automaton, sources, symbol)
+    found = paths.shortest_way(automaton, tuple(sources), symbol)
     assert (found is None) == (wanted is None)
     if found is not None and wanted is not None:
         assert len(found) == len(wanted)
