@@ -15,7 +15,7 @@ from monitor.alphabet.explanation import Show, as_it_is
 from monitor.decision import Answer, CallDecision
 from monitor.decision_message import decision_message
 from monitor.judging.clocks.mistimed_calls import is_mistimed, without_rounding
-from monitor.judging.deciding.decide_calls import Rehearsal, overlapping
+from monitor.judging.deciding.decide_calls import Circumstances, Rehearsal, overlapping
 from monitor.limits import Limits
 from monitor.live.corrections import Corrections
 from monitor.live.gaps import Gaps
@@ -235,15 +235,12 @@ class Monitor:
             call = clocks.as_corrected(call, now)
             lead_ns = end_ns - call.end_ns
         session = self._table.live(call.session)
+        given = Circumstances(now, beside, named, proof, doubted)
         if session is not None and lead_ns is None and not is_mistimed(call):
-            decided = self._decider.at_once(
-                session, call, beside, now, named, proof, doubted=doubted
-            )
+            decided = self._decider.at_once(session, call, given)
             if decided is not None:
                 return decided
-        [decided] = self._rehearse(
-            [call], beside, now, named, proof, doubted=doubted, lead_ns=lead_ns
-        )
+        [decided] = self._rehearse([call], given, lead_ns)
         return decided
 
     def decide_together(
@@ -281,7 +278,7 @@ class Monitor:
                     for call in overlapping([calls[place] for place in group])
                 ]
                 mine = [each for each in beside if each.session == together[0].session]
-                decided = self._rehearse(together, mine, now, None, proof, doubted=False)
+                decided = self._rehearse(together, Circumstances(now, mine, proof=proof))
                 found |= zip(group, decided, strict=True)
                 for call, each in zip(together, decided, strict=True):
                     if each.claims and each.enforced is not Answer.DENY:
@@ -342,19 +339,14 @@ class Monitor:
     def _rehearse(
         self,
         calls: Sequence[ToolCall],
-        beside: Sequence[ToolCall],
-        now: int,
-        named: AgentName | None,
-        proof: Proof | None,
-        *,
-        doubted: bool,
+        given: Circumstances,
         lead_ns: int | None = None,
     ) -> list[CallDecision]:
         """Decides calls of one session on a copy of it, or on a new one.
 
         `lead_ns`: by so much they were moved back, as their sender's clock is ahead; None if they were not.
         """
-        call = calls[0]
+        call, now, beside = calls[0], given.now, given.beside
         known, forgot = self._table.kept(call.session), self._table.was_known(call.session)
         if known is not None and known.ended == "operator":
             known, forgot = None, True  # what goes on under its id is another session
@@ -372,15 +364,13 @@ class Monitor:
                     rehearsal.mention(start_ns, mention.named, attributes, now)
                     session.hear(mention.texts)
             if len(calls) == 1:
-                rehearsal.learn(call, now, named, proof, doubted=doubted)
+                rehearsal.learn(call, given)
                 opened = rehearsal.open(call, now)
-                decided = self._decider.at_once(
-                    opened, call, beside, now, named, proof, doubted=doubted
-                )
+                decided = self._decider.at_once(opened, call, given)
                 if decided is not None:
                     return [decided]
             if len(calls) > 1 or beside:
-                rehearsal.observe_all((*beside, *calls), now, proof)
+                rehearsal.observe_all((*beside, *calls), given)
             else:
                 rehearsal.take(call, now)
             return rehearsal.decide(calls, now)

@@ -16,7 +16,7 @@ judged in it as its first call. Then the session is dropped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from monitor.aggregate.totals import Totals
 from monitor.decision import Answer, CallDecision, SpecDecision, ThingClaim
@@ -54,9 +54,19 @@ if TYPE_CHECKING:
     from monitor.session.things.thing_reservations import OtherFlights
     from monitor.session.things.thing_slices import ThingCase, ThingSlices
 
-__all__ = ["CallDecider", "Rehearsal", "overlapping"]
+__all__ = ["CallDecider", "Circumstances", "Rehearsal", "overlapping"]
 
 _WORST: Final = {Answer.DENY: 0, Answer.UNKNOWN: 1, Answer.ALLOW: 2}
+
+
+class Circumstances(NamedTuple):
+    """What is known beside a call that is asked about, as `Monitor.decide` takes it."""
+
+    now: int
+    beside: Sequence[ToolCall]
+    named: AgentName | None = None
+    proof: Proof | None = None
+    doubted: bool = False
 
 
 class CallDecider:
@@ -73,22 +83,12 @@ class CallDecider:
         self._names = names
 
     def at_once(
-        self,
-        session: Session,
-        call: ToolCall,
-        beside: Sequence[ToolCall],
-        now: int,
-        named: AgentName | None,
-        proof: Proof | None,
-        *,
-        doubted: bool,
+        self, session: Session, call: ToolCall, given: Circumstances
     ) -> CallDecision | None:
-        """The decision on a call that tells nothing new of its session and comes in order; else None.
-
-        `beside` as in `Monitor.decide`.
-        """
-        if self._tells_more(session, call, named, proof, now, doubted=doubted):
+        """The decision on a call that tells nothing new of its session and comes in order; else None."""
+        if self._tells_more(session, call, given):
             return None
+        now, beside = given.now, given.beside
         for each in beside:
             if each.attributes is not call.attributes or each.agent != call.agent:
                 return None
@@ -176,17 +176,9 @@ class CallDecider:
                 found.append(token)
         return found
 
-    def _tells_more(
-        self,
-        session: Session,
-        call: ToolCall,
-        named: AgentName | None,
-        proof: Proof | None,
-        now: int,
-        *,
-        doubted: bool,
-    ) -> bool:
+    def _tells_more(self, session: Session, call: ToolCall, given: Circumstances) -> bool:
         """True if observing the call may change how its session is read, beside adding the call."""
+        now, _, named, proof, doubted = given
         start_ns, causes = call.start_ns, session.causes
         if session.ledger_version != self._state.ledger.version or call.doubts:
             return True
@@ -293,16 +285,9 @@ class Rehearsal:
         for each in attributes:
             self._judging.binder.bind(self._session, each, now)
 
-    def learn(
-        self,
-        call: ToolCall,
-        now: int,
-        named: AgentName | None,
-        proof: Proof | None,
-        *,
-        doubted: bool,
-    ) -> None:
+    def learn(self, call: ToolCall, given: Circumstances) -> None:
         """Takes what a call says of its session, as `Monitor.observe` does, in the same steps."""
+        now, _, named, proof, doubted = given
         session, sights = self._session, self._judging.sights
         sights.follow(session)
         sights.doubt_times(session, call, now)
@@ -340,10 +325,11 @@ class Rehearsal:
         """Judges a call that was learnt, as `Monitor.observe` does."""
         self._judging.calls.take(self._session, call, now)
 
-    def observe_all(self, calls: Sequence[ToolCall], now: int, proof: Proof | None) -> None:
+    def observe_all(self, calls: Sequence[ToolCall], given: Circumstances) -> None:
         """Judges many calls at the cost of one: under each spec, once all of them are in their places."""
+        now = given.now
         for call in calls:
-            self.learn(call, now, None, proof, doubted=False)
+            self.learn(call, given._replace(named=None, doubted=False))
             self.open(call, now)
         held = [each for each in self._session.judgements if each.judge.comparison is None]
         for judgement in held:
