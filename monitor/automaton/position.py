@@ -47,6 +47,7 @@ __all__ = [
     "Chances",
     "Position",
     "StepEffect",
+    "SteppedToken",
     "Stepper",
 ]
 
@@ -269,31 +270,41 @@ def _raised(layers: Sequence[int]) -> list[int]:
     return [first, *layers[2:]]
 
 
+class SteppedToken(NamedTuple):
+    """What a step depends on of a token."""
+
+    readings: tuple[int, ...]
+    """The symbols it may be; empty if it matches none."""
+    effect: bool = True
+    """False for a failed call that changes nothing."""
+    certain: bool = True
+    """False if a call may be none of its symbols. Such a call changes nothing in an open world (a policy); else it is harmful."""
+    fails: bool = False
+    """True if the failure alone makes a call of the spec's symbols harmful."""
+    falters: bool = False
+    """True if an allowed call may also change nothing: whether it failed is not known."""
+    vanishes: bool = False
+    """True if the call may not have been made here at all."""
+
+
 class Stepper:
     """Steps positions of one machine by token, with a bounded cache.
 
-    - `readings[token]`: the symbols a token may be; empty if it matches none.
-    - `effects[token]`: False for a failed call that changes nothing.
-    - `certain[token]`: False if a call may be none of its symbols. Such a call changes nothing in an
-      `open_world` (a policy); else it is harmful.
-    - `failing[token]`: True if the failure alone makes a call of the spec's symbols harmful.
-    - `faltering[token]`: True if an allowed call may also change nothing: whether it failed is not known.
-    - `vanishing[token]`: True if the call may not have been made here at all.
+    Args:
+        machine: the machine.
+        tokens: what each token says.
+        open_world: whether calls that match no symbol are not judged (a policy).
     """
 
     __slots__ = (
         "_cache",
-        "_certain",
-        "_effects",
-        "_failing",
-        "_faltering",
+        "_may_be_none",
         "_open_world",
         "_places",
         "_reached",
-        "_readings",
         "_size",
+        "_tokens",
         "_touched",
-        "_vanishing",
         "_weight",
         "heeds",
         "kinds",
@@ -302,27 +313,16 @@ class Stepper:
     )
 
     def __init__(
-        self,
-        machine: Machine,
-        readings: Sequence[tuple[int, ...]],
-        effects: Sequence[bool],
-        certain: Sequence[bool],
-        *,
-        open_world: bool,
-        failing: Sequence[bool] = (),
-        faltering: Sequence[bool] = (),
-        vanishing: Sequence[bool] = (),
+        self, machine: Machine, tokens: Sequence[SteppedToken], *, open_world: bool
     ) -> None:
         self.machine = machine
-        self._readings = tuple(readings)
-        self._effects = tuple(effects)
-        self._certain = tuple(certain)
-        none = (False,) * len(self._readings)
-        self._failing = tuple(failing) or none
-        self._faltering = tuple(faltering) or none
-        self._vanishing = tuple(vanishing) or none
+        self._tokens = tuple(tokens)
         self._open_world = open_world
-        self._cache: tuple[dict[Position, AutomatonStep], ...] = tuple({} for _ in readings)
+        self._may_be_none = tuple(
+            not each.certain or not (each.readings or each.fails) for each in self._tokens
+        )
+        """Whether a call may be none of its symbols, by token."""
+        self._cache: tuple[dict[Position, AutomatonStep], ...] = tuple({} for _ in tokens)
         self._reached: dict[tuple[Position, tuple[int, ...]], Position] = {}
         self._size = 0
         self._places: tuple[_Places, ...] = ()
@@ -332,7 +332,7 @@ class Stepper:
         self._weight = 1
         self.whole = True
         """False if a group of constraints is cut, once areas are needed."""
-        self.heeds = tuple(self._heeds(token) for token in range(len(self._readings)))
+        self.heeds = tuple(self._heeds(token) for token in self._tokens)
         """Bit mask of the machine's parts (`Machine.heeds`) by token; all of them if one is not sure.
 
         0 for a token that is the same in every position, and leaves it as it is.
@@ -340,51 +340,34 @@ class Stepper:
         self.kinds = self._likened()
         """First token that does the same in every position, by token."""
 
-    def _heeds(self, token: int) -> int:
-        readings = self._readings[token]
+    def _heeds(self, token: SteppedToken) -> int:
         found = 0
-        for symbol in readings:
+        for symbol in token.readings:
             found |= self.machine.heeds(symbol)
-        sure = len(readings) == 1 and self._certain[token]
-        sure = sure and not (self._faltering[token] or self._vanishing[token])
+        sure = len(token.readings) == 1 and token.certain
+        sure = sure and not (token.falters or token.vanishes)
         return found if sure or not found else -1
 
     def _likened(self) -> tuple[int, ...]:
         alike: dict[tuple[int, ...], int] = {}
         like = {
             symbol: alike.setdefault(self.machine.likeness(symbol), symbol)
-            for symbol in {symbol for readings in self._readings for symbol in readings}
+            for symbol in {symbol for token in self._tokens for symbol in token.readings}
         }
-        first: dict[tuple[object, ...], int] = {}
+        first: dict[SteppedToken, int] = {}
         kinds: list[int] = []
-        for token, readings in enumerate(self._readings):
-            key = (
-                tuple(like[symbol] for symbol in readings),
-                self._effects[token],
-                self._certain[token],
-                self._failing[token],
-                self._faltering[token],
-                self._vanishing[token],
-            )
-            kinds.append(first.setdefault(key, token))
+        for number, token in enumerate(self._tokens):
+            kind = token._replace(readings=tuple(like[symbol] for symbol in token.readings))
+            kinds.append(first.setdefault(kind, number))
         return tuple(kinds)
 
     def readings(self, token: int) -> tuple[int, ...]:
         """The symbols a token may be."""
-        return self._readings[token]
+        return self._tokens[token].readings
 
     def under(self, machine: Machine) -> Stepper:
         """A stepper for the same tokens and another machine over the same symbols."""
-        return Stepper(
-            machine,
-            self._readings,
-            self._effects,
-            self._certain,
-            open_world=self._open_world,
-            failing=self._failing,
-            faltering=self._faltering,
-            vanishing=self._vanishing,
-        )
+        return Stepper(machine, self._tokens, open_world=self._open_world)
 
     # --- positions --------------------------------------------------------------------------------
 
@@ -422,7 +405,7 @@ class Stepper:
 
     def _areas(self) -> tuple[_Places, ...]:
         if not self._places:
-            areas = self.machine.areas(dict.fromkeys(self._readings))
+            areas = self.machine.areas(dict.fromkeys(token.readings for token in self._tokens))
             self._places = tuple(_Places(area) for area in areas)
             self.whole = len({area.group for area in areas}) == len(areas)
             self._weight = 1 + sum(_AREA + len(area.states) for area in areas) // _WORD
@@ -567,39 +550,34 @@ class Stepper:
 
     def _targets(self, state: int, token: int) -> tuple[set[int], bool]:
         """The targets of the allowed readings of a call, and whether some reading is refused."""
-        readings, effect = self._readings[token], self._effects[token]
+        readings, effect, _, wrong, falters, vanishes = self._tokens[token]
         targets: set[int] = set()
-        wrong = self._failing[token]
         for symbol in readings:
             target = self.machine.step(state, symbol)
             if target == UNDEFINED:
                 wrong = True
             else:
                 targets.add(target if effect else state)
-                if self._faltering[token]:
+                if falters:
                     targets.add(state)
-        if self._vanishing[token]:
+        if vanishes:
             targets.add(state)
-        if self._may_be_none(token):
+        if self._may_be_none[token]:
             if self._open_world:
                 targets.add(state)
             else:
                 wrong = True
         return targets, wrong
 
-    def _may_be_none(self, token: int) -> bool:
-        if not self._certain[token]:
-            return True
-        return not self._readings[token] and not self._failing[token]
-
     def _is_nothing_right(self, token: int) -> bool:
-        """True if a call without readings may be allowed."""
-        return self._vanishing[token] or (self._may_be_none(token) and self._open_world)
+        """True if a call may be none of its symbols, and is then allowed."""
+        may_be_none = self._may_be_none[token] and self._open_world
+        return may_be_none or self._tokens[token].vanishes
 
     def _heeding(self, token: int) -> tuple[int, ...]:
         found = self._touched.get(token)
         if found is None:
-            readings = self._readings[token]
+            readings = self._tokens[token].readings
             found = self._touched[token] = tuple(
                 index
                 for index, place in enumerate(self._areas())
@@ -608,21 +586,21 @@ class Stepper:
         return found
 
     def _take(self, position: tuple[Layers, ...], token: int) -> list[_Taken]:
-        none, places = self._may_be_none(token), self._areas()
+        said, places = self._tokens[token], self._areas()
         return [
             places[index].take(
                 position[index],
-                self._readings[token],
-                effect=self._effects[token],
-                falters=self._faltering[token],
-                right=(none and self._open_world) or self._vanishing[token],
-                wrong=none and not self._open_world,
+                said.readings,
+                effect=said.effect,
+                falters=said.falters,
+                right=self._is_nothing_right(token),
+                wrong=self._may_be_none[token] and not self._open_world,
             )
             for index in self._heeding(token)
         ]
 
     def _step_many(self, position: tuple[Layers, ...], token: int) -> AutomatonStep:
-        if not self._readings[token]:
+        if not self._tokens[token].readings:
             right = self._is_nothing_right(token)
             return AutomatonStep(
                 position, StepEffect.SELF_LOOP if right else StepEffect.HARMFUL
@@ -656,13 +634,13 @@ class Stepper:
         if isinstance(position, int):
             targets, wrong = self._targets(position, token)
             return Chances(bool(targets), wrong)
-        if not self._readings[token]:
-            right = self._is_nothing_right(token)
-            none = self._may_be_none(token) and self._open_world
-            return Chances(right, self._failing[token] or not none)
+        may_be_none, said = self._may_be_none[token], self._tokens[token]
+        if not said.readings:
+            refused = said.fails or not (may_be_none and self._open_world)
+            return Chances(self._is_nothing_right(token), refused)
         taken = self._take(position, token)
         # No area may look at the readings, and the call may be none of them.
-        none = self._may_be_none(token) and not self._open_world
+        none = may_be_none and not self._open_world
         wrong = none or any(any(each.wrong) for each in taken)
         return Chances(all(any(each.right) for each in taken), wrong)
 

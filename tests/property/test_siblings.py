@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from monitor.automaton.dfa import Automaton, build
-from monitor.automaton.position import Position, StepEffect, Stepper
+from monitor.automaton.position import Position, StepEffect, SteppedToken, Stepper
 from monitor.session.judge.judge import Judge
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import broken, order
@@ -153,7 +153,7 @@ def test_the_program_equals_trying_every_order(
     tokens = [token for token, _, _ in made]
     times = [(start, start + duration) for _, start, duration in made]
     stepper = Stepper(
-        automaton, [(0,), (1,), (2,), ()], [True] * 4, [True] * 4, open_world=False
+        automaton, [SteppedToken(each) for each in ((0,), (1,), (2,), ())], open_world=False
     )
     found = order(stepper, stepper.start(), tokens, spans_of(times), strict=strict)
 
@@ -168,9 +168,11 @@ def test_what_is_not_tried_is_not_missed(data: st.DataObject, strict: bool) -> N
     automaton = automata().map(
         lambda drawn: Stepper(
             drawn,
-            [(0,), (1,), (2,), (), (0,), (0, 1)],
-            [True] * 4 + [False, True],
-            [True] * 5 + [False],
+            [
+                *[SteppedToken(each) for each in ((0,), (1,), (2,), ())],
+                SteppedToken((0,), effect=False),
+                SteppedToken((0, 1), certain=False),
+            ],
             open_world=data.draw(st.booleans()),
         )
     )

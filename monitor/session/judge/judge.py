@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from monitor.automaton.dfa import UNDEFINED, Automaton, Machine
 from monitor.automaton.paths import reachable_symbols, shortest_way
-from monitor.automaton.position import LISTED_MAX, Position, Stepper
+from monitor.automaton.position import LISTED_MAX, Position, SteppedToken, Stepper
 from monitor.decision import Missing
 from monitor.limits import THINGS_MAX
 from monitor.records import Kind, Reason
@@ -176,13 +176,18 @@ class Judge:
         """The machine that sessions step."""
         self.stepper = Stepper(
             machine,
-            [token.symbols for token in tokens],
-            [token.effect for token in tokens],
-            [token.sure for token in tokens],
+            [
+                SteppedToken(
+                    token.symbols,
+                    token.effect,
+                    token.sure,
+                    token.named and spec.kind == "policy",
+                    token.falters,
+                    token.vanishes,
+                )
+                for token in tokens
+            ],
             open_world=spec.kind != "task",
-            failing=[token.named and spec.kind == "policy" for token in tokens],
-            faltering=[token.falters for token in tokens],
-            vanishing=[token.vanishes for token in tokens],
         )
         self.every = tuple(range(self.plain))
         """All symbols."""

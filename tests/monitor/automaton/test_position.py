@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from monitor.automaton.dfa import build
-from monitor.automaton.position import COST_MAX, Position, StepEffect, Stepper
+from monitor.automaton.position import COST_MAX, Position, StepEffect, SteppedToken, Stepper
 
 A, B, AB, NOTHING, FAILED_A = range(5)
 """Tokens: two symbols, one that may be either, one that matches nothing, a failed one."""
@@ -22,9 +22,13 @@ CHAIN = build(
 def stepper(*, open_world: bool = False) -> Stepper:
     return Stepper(
         CHAIN,
-        readings=[(0,), (1,), (0, 1), (), (0,)],
-        effects=[True, True, True, True, False],
-        certain=[True, True, False, True, True],
+        [
+            SteppedToken((0,)),
+            SteppedToken((1,)),
+            SteppedToken((0, 1), certain=False),
+            SteppedToken(()),
+            SteppedToken((0,), effect=False),
+        ],
         open_world=open_world,
     )
 
@@ -118,7 +122,7 @@ def test_joining_in_the_middle_starts_from_all_reachable_states() -> None:
     names = [f"q{number}" for number in range(3_000)]
     edges = {(name, "a"): after for name, after in pairwise(names)}
     large = build(names, ["a", "b"], "q0", [names[-1]], edges)
-    wide = Stepper(large, [(0,), (1,)], [True] * 2, [True] * 2, open_world=False)
+    wide = Stepper(large, [SteppedToken((0,)), SteppedToken((1,))], open_world=False)
     position, outcome = wide.step(wide.anywhere(), A)
     assert outcome is StepEffect.PROGRESS
     assert wide.likely_count(position) == 2_999
