@@ -13,7 +13,7 @@ import pytest
 
 from collector.app.service import App
 from collector.net.watched_files import UnusableFileError
-from collector.state import segment
+from collector.state import segment, segment_reading
 from collector.state.records import RecordKind
 from collector.telemetry.logs import captured
 from monitor.limits import SECOND
@@ -165,8 +165,10 @@ def test_an_older_program_refuses_a_newer_folder_by_name(
         life.kill()
         before = {path.name: path.read_bytes() for path in (tmp_path / "state").iterdir()}
         assert {format_of(path) for path in (tmp_path / "state").glob("journal-*")} == {3}
-        monkeypatch.setattr(segment, "VERSION", max(known))
-        monkeypatch.setattr(segment, "FORMATS", {n: segment.FORMATS[n] for n in known})
+        formats = {n: segment.FORMATS[n] for n in known}
+        for module in (segment, segment_reading):
+            monkeypatch.setattr(module, "VERSION", max(known))
+            monkeypatch.setattr(module, "FORMATS", formats)
         why = r"journal-0000000001\.log: .*of format 3.*newer version of offrails"
         with pytest.raises(UnusableFileError, match=why):
             Life(tmp_path / "state", [spec]).begin()
