@@ -115,9 +115,9 @@ class DeadlineTimer:
                 continue
             del self._next[key]
             session = find(key)
-            for judgement in _bounded(session) if session is not None else ():
-                assert session is not None
-                verdicts += self._review(session, judgement, now)
+            if session is not None:
+                for judgement in _bounded(session):
+                    verdicts += self._review(session, judgement, now)
         return verdicts
 
     def take_over(self, session: Session, now: int) -> None:

@@ -48,15 +48,7 @@ class KeptParts:
             "doubts": dict(self._ledger.counts),
             "ended": dict(self.state.ended),
             "numbers": {
-                "without_spec": self.state.without_spec,
-                "without_calls": self.state.without_calls,
-                "timed_verdicts": self.state.timed_verdicts,
-                "resumed": self.state.resumed,
-                "arguments_given_up": self.state.arguments_given_up,
-                "sessions_lost": self._table.lost,
-                "tools_overflowed": self._names.overflowed,
-                "gaps_merged": self._ledger.merged,
-                "corrections": self._clocks.corrections,
+                **{name: getattr(of, field) for name, (of, field) in self._numbers().items()},
                 **self._judging.counters(),
             },
             "totals": totals_counters(self.state.totals),
@@ -87,17 +79,25 @@ class KeptParts:
         for cause, count in found.get("doubts", {}).items():
             if cause in known:
                 self._ledger.counts[Cause(cause)] = count
-        self.state.without_spec = numbers["without_spec"]
-        self.state.without_calls = numbers["without_calls"]
-        self.state.timed_verdicts = numbers["timed_verdicts"]
-        self.state.resumed = numbers["resumed"]
-        self.state.arguments_given_up = numbers["arguments_given_up"]
-        self._table.lost = numbers["sessions_lost"]
-        self._names.overflowed = numbers["tools_overflowed"]
-        self._ledger.merged = numbers["gaps_merged"]
-        self._clocks.corrections = numbers["corrections"]
+        for name, (of, field) in self._numbers().items():
+            setattr(of, field, numbers[name])
         self._judging.set_counters(numbers)
         set_totals_counters(self.state.totals, found.get("totals", {}))
+
+    def _numbers(self) -> dict[str, tuple[object, str]]:
+        """What stands in one place alone: name -> whose field it is."""
+        state = self.state
+        return {
+            "without_spec": (state, "without_spec"),
+            "without_calls": (state, "without_calls"),
+            "timed_verdicts": (state, "timed_verdicts"),
+            "resumed": (state, "resumed"),
+            "arguments_given_up": (state, "arguments_given_up"),
+            "sessions_lost": (self._table, "lost"),
+            "tools_overflowed": (self._names, "overflowed"),
+            "gaps_merged": (self._ledger, "merged"),
+            "corrections": (self._clocks, "corrections"),
+        }
 
     def known_keys(self) -> list[SessionKey]:
         """The keys of all sessions whose state is kept."""

@@ -133,9 +133,9 @@ class MonitorReader:
 
     def objects(self, session: Session) -> Iterator[dict[str, Any]]:
         """The judgement objects of a session, by spec and part."""
-        for judgement in _in_order(session):
+        for judgement in sorted(session.judgements, key=_place):
             yield self.as_object(session, judgement)
 
 
-def _in_order(session: Session) -> list[Judgement]:
-    return sorted(session.judgements, key=lambda each: (each.judge.spec.id, each.part))
+def _place(judgement: Judgement) -> tuple[str, str]:
+    return judgement.judge.spec.id, judgement.part

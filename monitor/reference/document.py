@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -94,7 +94,8 @@ def _lines(
         yield f"    {flow(tool)}: {flow(list(counts))}"
     if learnt.model is not None:
         yield from _model(learnt.model)
-    yield from _listed("tools", learnt.tools)
+    yield "tools:" if learnt.tools else "tools: []"
+    yield from (f"  - {flow(tool)}" for tool in learnt.tools)
     yield "write_calls:" if learnt.write_calls else "write_calls: {}"
     for tool, digests in sorted(learnt.write_calls.items()):
         yield f"  {flow(tool)}: {flow(sorted(digests))}"
@@ -123,11 +124,6 @@ def _model(model: RiskModel) -> Iterator[str]:
         yield f"  {key}: {flow(getattr(model, key))}"
     yield "  trees:"
     yield from (f"    - {flow(tree_text(tree))}" for tree in model.trees)
-
-
-def _listed(key: str, values: Sequence[str]) -> Iterator[str]:
-    yield f"{key}:" if values else f"{key}: []"
-    yield from (f"  - {flow(value)}" for value in values)
 
 
 def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -289,8 +289,10 @@ class DecidedCalls:
         """Calls that were forgotten before their time, at a bound."""
         self.reservations = ThingReservations()
         """Open calls, as they count for questions of other sessions: those of the monitor that decides."""
-        self._entries_max = entries_max
-        self._bytes_max = bytes_max
+        self.entries_max = entries_max
+        """Greatest number of them."""
+        self.bytes_max = bytes_max
+        """What they take at most, about."""
         self._by_number: dict[int, DecidedCall] = {}
         self._by_tenant: dict[str, OrderedDict[int, DecidedCall]] = {}
         self._counts = Holdings()
@@ -316,16 +318,6 @@ class DecidedCalls:
     def held_bytes(self) -> int:
         """What they take, about, with what was said of beginnings."""
         return self._bytes.total + BEGINNING_BYTES * len(self.beginnings)
-
-    @property
-    def bytes_max(self) -> int:
-        """What they take at most, about."""
-        return self._bytes_max
-
-    @property
-    def entries_max(self) -> int:
-        """Greatest number of them."""
-        return self._entries_max
 
     def name(self, number: int) -> str:
         """The id of a decision."""
@@ -365,9 +357,9 @@ class DecidedCalls:
             if len(mine) > BESIDE_MAX:
                 self.overflowed += 1
                 gone += self._lost(next(iter(mine.values())))
-        while len(self._by_number) > self._entries_max:
+        while len(self._by_number) > self.entries_max:
             gone += self._give_way(self._counts)
-        while self._bytes.total > self._bytes_max and len(self._by_number) > 1:
+        while self._bytes.total > self.bytes_max and len(self._by_number) > 1:
             gone += self._give_way(self._bytes)
         return gone
 

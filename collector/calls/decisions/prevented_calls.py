@@ -118,7 +118,7 @@ class PreventedCalls:
         """A span has come of a call that was made anyway, as its client had said."""
         calls = self.of(key)
         if any(each.span_id == old for each in calls):
-            self._put(key, [_respanned(each, old, new) for each in calls])
+            self._put(key, [e._replace(span_id=new) if e.span_id == old else e for e in calls])
 
     def hide(self, denied: PreventedCall, span_id: bytes) -> None:
         """A span is that of a call that was not made."""
@@ -178,7 +178,3 @@ class PreventedCalls:
 def _size(denied: PreventedCall) -> int:
     texts = (denied.session.id, denied.agent, denied.tool, denied.call_id)
     return CALL_BYTES + sum(map(text_bytes, texts))
-
-
-def _respanned(denied: PreventedCall, old: bytes, new: bytes) -> PreventedCall:
-    return denied._replace(span_id=new) if denied.span_id == old else denied

@@ -296,7 +296,7 @@ CALL_KINDS: Final = (
         DecidedCalls,
         "seed last_number size overflowed _by_number _by_tenant _open _beside _by_trace "
         "_by_session",
-        left="_bytes_max _entries_max confirm_ns reservations",
+        left="bytes_max confirm_ns entries_max reservations",
         parts="_counts _bytes beginnings",
     ),
     kept(
