@@ -29,30 +29,29 @@ AGAIN_SECONDS: Final = 10.0
 CONNECTIONS: Final = 16
 
 
-def stand_by(settings: Settings, why: str, seconds: float = AGAIN_SECONDS) -> bool:
-    """Shows `/metrics` and health until it is time to try again.
+def stand_by(settings: Settings, why: str) -> bool:
+    """Shows `/metrics` and health until it is time to try again, after `AGAIN_SECONDS` or at SIGHUP.
 
     Args:
         settings: as `collector.config.sources.standby` gives them.
         why: the service could not start.
-        seconds: until the next try; SIGHUP ends the wait.
 
     Returns:
         True if SIGTERM or SIGINT asked for the end.
     """
     with logs.writing(settings.log_level, None, sys.stderr):
-        logs.log.error("standing_by", reason=why, again_seconds=seconds)
-        return asyncio.run(_stand_by(settings, seconds))
+        logs.log.error("standing_by", reason=why, again_seconds=AGAIN_SECONDS)
+        return asyncio.run(_stand_by(settings))
 
 
-async def _stand_by(settings: Settings, seconds: float) -> bool:
+async def _stand_by(settings: Settings) -> bool:
     loop = asyncio.get_running_loop()
     over: asyncio.Future[bool] = loop.create_future()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, _end, over, True)
     if hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, _end, over, False)
-    loop.call_later(seconds, _end, over, False)
+    loop.call_later(AGAIN_SECONDS, _end, over, False)
     listener = None if settings.metrics == OFF else _listener(settings)
     try:
         if listener is not None:

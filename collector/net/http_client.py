@@ -191,7 +191,7 @@ def options(
 
     import httpx
 
-    _note_absence("sniffio")
+    _note_no_sniffio()
     with_tls = url.startswith("https:") or (proxy or "").startswith("https:")
     if context is None:  # without TLS it is unused, and an empty context costs nothing
         context = tls_context() if with_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -209,14 +209,14 @@ def options(
     }
 
 
-def _note_absence(module: str) -> None:
-    """Has imports of a module that is not installed fail at once.
+def _note_no_sniffio() -> None:
+    """Has imports of sniffio fail at once where it is not installed.
 
-    httpcore tries to import sniffio several times in each request. Python does not remember that there is none, and
+    httpcore tries to import it several times in each request. Python does not remember that there is none, and
     goes through all folders each time: a third of the CPU time of a request.
     """
-    if module not in sys.modules and find_spec(module) is None:
-        sys.modules[module] = None  # type: ignore[assignment]
+    if "sniffio" not in sys.modules and find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 # --- what went wrong ------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ class Admission:
             Refusal: UNAVAILABLE, or THROTTLED if the sender's own limit is used up; with the time
                 after which to retry.
         """
-        place = AdmissionPlace(self, None, client, owner, sender or "")
+        place = AdmissionPlace(self, client, owner, sender or "")
         if self.requests >= self.requests_max and not self._victims(place):
             raise self._all_taken()
         if self._rate_limits is not None and sender is not None:
@@ -224,7 +224,6 @@ class AdmissionPlace:
 
     Args:
         admission: that admitted it.
-        limits: of the sender, charged for its bytes.
         client: the peer of its connection.
         owner: the request.
         token: the name of its token; "" if it has none.
@@ -235,7 +234,6 @@ class AdmissionPlace:
     def __init__(
         self,
         admission: Admission,
-        limits: SenderLimits | None = None,
         client: Client | None = None,
         owner: PlaceOwner | None = None,
         token: str = "",
@@ -243,7 +241,8 @@ class AdmissionPlace:
         self._admission = admission
         self._owner = owner
         self._has_place = False
-        self.limits = limits
+        self.limits: SenderLimits | None = None
+        """Limits of the sender, charged for its bytes."""
         self.client = client
         # Without a token name, all clients at one address count as one sender.
         self.sender = token or ("" if client is None else client.network)

@@ -73,7 +73,7 @@ class SnapshotContent:
         state: Callable[[], SnapshotState],
         clock: Callable[[], int],
     ) -> None:
-        self.versions = SpecVersions(monitor, KINDS, clock)
+        self.versions = SpecVersions(monitor, clock)
         self.known: Mapping[str, object] = named({**parts, **BADNESS}, KINDS)
         """What does not change while the process lives, by name; what goes with the specs in use does."""
         self.state = state

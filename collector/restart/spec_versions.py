@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Final, NamedTuple
 
+from collector.restart.snapshot_layout import KINDS
 from collector.state.records import SpecsRecord
 from collector.state.snapshot import UnusableSnapshotError, Version
 from monitor.engine import Monitor
-from monitor.plain_records.kinds import Kinds, named
+from monitor.plain_records.kinds import named
 from monitor.session.judge.judge import Judge
 from monitor.session.spec_binding import SpecBinder, document_of
 from monitor.spec.acceptance import day_of
@@ -43,15 +44,13 @@ class SpecVersions:
 
     Args:
         monitor: has the ones in use.
-        kinds: of snapshots.
         clock: Unix nanoseconds.
     """
 
-    def __init__(self, monitor: Monitor, kinds: Kinds, clock: Callable[[], int]) -> None:
+    def __init__(self, monitor: Monitor, clock: Callable[[], int]) -> None:
         self.digest = b""
         """Digest of the specs in use."""
         self._monitor = monitor
-        self._kinds = kinds
         self._clock = clock
         self._texts: dict[str, bytes] = {}
         """Texts in use, by file."""
@@ -105,7 +104,7 @@ class SpecVersions:
 
     def named(self) -> dict[str, object]:
         """Their judges, and what belongs to them, by name."""
-        return named({name: each.judge for name, each in self._known.items()}, self._kinds)
+        return named({name: each.judge for name, each in self._known.items()}, KINDS)
 
     def restore(self, versions: Sequence[Version]) -> dict[str, object]:
         """What belonged to the versions of an earlier process, by the names of then.
@@ -125,7 +124,7 @@ class SpecVersions:
                 self._add(judge, version.text, day)
             roots[version.name] = judge
         self._seen = None
-        return named(roots, self._kinds)
+        return named(roots, KINDS)
 
 
 def _document(spec: Spec) -> str:

@@ -62,11 +62,10 @@ class WorldTools(NamedTuple):
     """Names of its checks and users; a recording does not have them."""
 
 
-def kind_here(module: Path = PROBE, *, packages: bool = False) -> SandboxKind:
-    """The best sandbox that works here.
+def kind_here(*, packages: bool = False) -> SandboxKind:
+    """The best sandbox that works here: that loads `PROBE`.
 
     Args:
-        module: of a world, which is loaded to see that it works; one that cannot fail by itself where none is given.
         packages: whether it imports installed packages.
 
     Raises:
@@ -77,9 +76,9 @@ def kind_here(module: Path = PROBE, *, packages: bool = False) -> SandboxKind:
         if kind == "bubblewrap" and shutil.which("bwrap") is None:
             said.append("bubblewrap: no program bwrap")
             continue
-        sandbox = Sandbox(kind, module.parent, packages=packages)
+        sandbox = Sandbox(kind, PROBE.parent, packages=packages)
         try:
-            sandbox.describe(module)
+            sandbox.describe(PROBE)
         except ToolFault as problem:
             said.append(f"{kind}: {problem}")
         else:

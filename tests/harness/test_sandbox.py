@@ -22,7 +22,7 @@ MODULE = LAB / "lab.py"
 STATE: dict[str, Any] = {"door": "shut", "lamp": "off", "log": [], "told": []}
 
 try:
-    kind_here(MODULE)
+    kind_here()
 except NoSandboxError as problem:
     pytest.skip(str(problem), allow_module_level=True)
 
@@ -150,7 +150,7 @@ def test_what_a_tool_does_not_declare_stays_as_it_was(sandbox: Sandbox) -> None:
 def test_each_rollout_says_which_sandbox_it_had(bench: Bench) -> None:
     """A rollout has the best sandbox that works here, or `none` where that is asked for."""
     turns = [OPEN, LIGHT, NOTE, DONE]
-    assert bench.scripted(turns)["sandbox"] == kind_here(MODULE)
+    assert bench.scripted(turns)["sandbox"] == kind_here()
     assert bench.scripted(turns, "--no-sandbox")["sandbox"] == "none"
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 from urllib.parse import quote
 
 from collector.client.api_client import ask
@@ -111,14 +111,14 @@ async def records(
 ) -> AsyncGenerator[JudgementRecord, None]:
     """The judgements, one after the other, with a progress bar where somebody watches."""
     total = len(found) * len(run.rubrics) * run.repeats
-    bar, told, done = _Bar(total), 0, 0
+    told = done = 0
     judged = judge_all(
         found, run.rubrics, run.repeats, model, second, cache, run.options, run.at_once
     )
     try:
         async for record in judged:
             done += record.model == model.name
-            bar.draw(done)
+            _draw(done, total)
             if record.outcome not in FINE:
                 told += 1
                 _tell(record, told)
@@ -139,18 +139,11 @@ def _tell(record: JudgementRecord, number: int) -> None:
         print(f"{where}: {record.outcome}{why}", file=sys.stderr)
 
 
-class _Bar:
+def _draw(done: int, total: int) -> None:
     """Judgements done of all, on a terminal."""
-
-    def __init__(self, total: int, stream: TextIO | None = None) -> None:
-        self._total, self._stream = total, stream or sys.stderr
-        self._shown = self._stream.isatty()
-
-    def draw(self, done: int) -> None:
-        if self._shown:
-            end = "\n" if done == self._total else ""
-            self._stream.write(f"\rjudged {done} of {self._total}{end}")
-            self._stream.flush()
+    if sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        print(f"\rjudged {done} of {total}", end=end, file=sys.stderr, flush=True)
 
 
 def json_line(value: Mapping[str, Any]) -> str:
