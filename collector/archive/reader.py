@@ -10,20 +10,18 @@ there and did not move is on one page.
 from __future__ import annotations
 
 import contextlib
-import json
+import math
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
-from heapq import merge
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import zstandard
 
 from collector.archive.connection import ArchiveConnection
 from collector.archive.page_search import (
-    COLUMNS,
     LOOK_SECONDS,
     FoundRow,
     PageSearch,
@@ -33,7 +31,6 @@ from collector.archive.page_search import (
 from collector.archive.record import FigureGroup, Figures, Label, SessionName, VerdictLabels
 from collector.archive.schema import FIGURES, VERSION, NewerSchemaError, OlderSchemaError
 from collector.archive.search import (
-    ANY_WALK,
     LATEST,
     LOOKED_AT_MAX,
     MATCHING_MAX,
@@ -44,7 +41,6 @@ from collector.archive.search import (
     conditions,
     judged,
     sets,
-    walks,
     with_part_of_id,
 )
 from collector.archive.store import FILE
@@ -65,7 +61,8 @@ LABELS_MAX: Final = 100
 """Labels of one session that are shown, the latest."""
 PATIENCE_SECONDS: Final = 10.0
 """Time for one question."""
-_TIME_MAX: Final = (1 << 63) - 1
+_LUMP: Final = 200
+"""Sessions that are read whole in one question."""
 _STEPS: Final = 20_000
 """Instructions of SQLite between two looks at the time."""
 
@@ -115,67 +112,6 @@ class ArchiveReader:
     def close(self) -> None:
         """Nothing is open between two questions."""
 
-    def search(
-        self,
-        search: ArchiveSearch,
-        limit: int,
-        after: tuple[SortKey, SessionName] | None = None,
-        *,
-        steps: bool = False,
-        without: Collection[SessionName] = (),
-    ) -> list[PastSession]:
-        """The sessions of one page.
-
-        Args:
-            search: what is asked for.
-            limit: so many, at most.
-            after: the last session of the page before.
-            steps: True gives whole judgement objects, else summaries.
-            without: sessions that are passed over.
-
-        Raises:
-            sqlite3.Error: the file cannot be read.
-            NewerSchemaError: a newer version has written it.
-            OlderSchemaError: an older one, and it is not yet brought to this one.
-            TooSlowError: it took too long.
-        """
-        first, second = COLUMNS[search.sort]
-        order = f"{first}, {second}, s.touched, s.begun, s.namespace, s.session"
-        if search.sort == "recent":
-            order = order.removeprefix("0, 0, ")
-        with self._opened() as connection:
-            ids, is_whole = self._smallest(connection, search, MATCHING_MAX)
-            where, values = _among(ids if is_whole else None, conditions(search))
-            latest = _TIME_MAX
-            if after is not None:
-                key, name = after
-                latest = key[2]
-                last = key[2:] if search.sort == "recent" else key
-                places = ", ".join("?" * (len(last) + len(name)))
-                where += f" AND ({order}) < ({places})"
-                values = (*values, *last, name.begun, name.namespace, name.session)
-            down = ", ".join(f"{each} DESC" for each in order.split(", "))
-            walked = [
-                connection.execute(
-                    f"SELECT s.id, s.namespace, s.session, s.begun, {first}, {second}, s.touched"
-                    f" FROM sessions s WHERE {where} AND {walk} ORDER BY {down} LIMIT ?",
-                    (*values, *more, limit + len(without)),
-                )
-                for walk, more in (ANY_WALK if is_whole else walks(search, latest))
-            ]
-            with contextlib.closing(merge(*walked, key=_place, reverse=True)) as rows:
-                named = ((row[0], SessionName(*row[1:4]), row[4:]) for row in rows)
-                others = (each for each in named if each[1] not in without)
-                chosen = [*islice(others, limit)]
-            return [
-                PastSession(
-                    name,
-                    (key[0], key[1], key[2]),
-                    _objects(connection, row, search, steps=steps),
-                )
-                for row, name, key in chosen
-            ]
-
     def page(
         self,
         search: ArchiveSearch,
@@ -186,7 +122,7 @@ class ArchiveReader:
         without: Collection[SessionName] = (),
         seconds: float = LOOK_SECONDS,
     ) -> FoundPage:
-        """The sessions of one page, as `search` has them, and how many match; both in one pass, and a bounded time.
+        """The sessions of one page, and how many match; both in one pass, and a bounded time.
 
         Args:
             search: what is asked for.
@@ -197,7 +133,10 @@ class ArchiveReader:
             seconds: the time of each of the ways in which sessions are looked at.
 
         Raises:
-            sqlite3.Error, NewerSchemaError, OlderSchemaError, TooSlowError: as `search`.
+            sqlite3.Error: the file cannot be read.
+            NewerSchemaError: a newer version has written it.
+            OlderSchemaError: an older one, and it is not yet brought to this one.
+            TooSlowError: it took too long.
         """
         behind = None if after is None else FoundRow(0, after[1], after[0])
         with self._opened() as connection:
@@ -214,15 +153,38 @@ class ArchiveReader:
             names = [SessionName(*each[1:4]) for each in matching[:MATCHING_MAX]]
             is_all = is_all and is_whole and not self._is_cut(connection, search)
             return FoundPage(
-                [
-                    PastSession(
-                        each.name, each.key, _objects(connection, each.row, search, steps=steps)
-                    )
-                    for each in chosen
-                ],
+                _past(connection, chosen, search, steps=steps),
                 MatchingSessions(names, is_all),
                 None if come is None or len(chosen) == limit else (come.key, come.name),
             )
+
+    def every(self, search: ArchiveSearch) -> Iterator[PastSession]:
+        """All sessions that are asked for, with whole judgement objects.
+
+        Raises:
+            sqlite3.Error, NewerSchemaError, OlderSchemaError, TooSlowError: as `page`, of each question.
+        """
+        with self._opened() as connection:
+            ids, is_whole = self._smallest(connection, search, MATCHING_MAX)
+            looking = PageSearch(connection, search, conditions(search), math.inf)
+            matching, is_all = looking.among(ids, math.inf)
+        rows = in_order(matching, None) if is_all and is_whole else self._walked(search)
+        while lump := [*islice(rows, _LUMP)]:
+            with self._opened() as connection:
+                found = _past(connection, lump, search, steps=True)
+            yield from found
+
+    def _walked(self, search: ArchiveSearch) -> Iterator[FoundRow]:
+        """All sessions that are asked for, looked for among all that there are."""
+        last = None
+        while True:
+            with self._opened() as connection:
+                looking = PageSearch(connection, search, conditions(search), math.inf)
+                rows, _ = looking.walk(_LUMP, last)
+            yield from rows
+            if len(rows) < _LUMP:
+                return
+            last = rows[-1]
 
     def _is_cut(self, connection: ArchiveConnection, search: ArchiveSearch) -> bool:
         """True if not all ids were looked at for a short text."""
@@ -233,10 +195,6 @@ class ArchiveReader:
             "SELECT (SELECT max(id) FROM sessions) - (SELECT min(id) FROM sessions)"
         ).fetchone()
         return (numbers or 0) >= SHORT_TEXT_LOOKED_AT_MAX
-
-    def matching(self, search: ArchiveSearch) -> MatchingSessions:
-        """The sessions that are asked for, at most `MATCHING_MAX`; not all where too many would have to be looked at."""
-        return self.page(search, 0).matching
 
     def named(
         self, session: str, namespace: str | None = None, begun: int | None = None
@@ -414,20 +372,6 @@ class ArchiveReader:
             connection.close()
 
 
-def _place(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Where a row of a search stands in its list."""
-    _, namespace, session, begun, *key = row
-    return *key, begun, namespace, session
-
-
-def _among(ids: set[int] | None, where: SqlText) -> SqlText:
-    """The conditions, of these sessions alone; None: of all."""
-    if ids is None:
-        return where
-    led = SqlText("s.id IN (SELECT value FROM json_each(?))", (json.dumps([*ids]),))
-    return SqlText.all_of((led, where))
-
-
 def _connected(path: Path) -> sqlite3.Connection:
     """A connection that only reads, also of a folder that only may be read."""
     uri = path.resolve().as_uri()
@@ -448,6 +392,19 @@ def _named(
         (session, namespace, namespace, begun, begun),
     ).fetchall()
     return [(row, SessionName(*name)) for row, *name in rows]
+
+
+def _past(
+    connection: ArchiveConnection,
+    rows: Iterable[FoundRow],
+    search: ArchiveSearch,
+    *,
+    steps: bool,
+) -> list[PastSession]:
+    return [
+        PastSession(each.name, each.key, _objects(connection, each.row, search, steps=steps))
+        for each in rows
+    ]
 
 
 def _objects(

@@ -36,11 +36,11 @@ def test_tables_and_indexes_fit_each_other(tmp_path: Path) -> None:
         long = "SELECT count(*) FROM sessions WHERE last - begun > 3600000000000"
         assert file.execute(long).fetchone() == (SESSIONS // LONG,)
     reader = ArchiveReader(tmp_path)
-    [first] = reader.search(ArchiveSearch(), 1)
-    assert len(reader.search(ArchiveSearch(text=first.name.session[3:11]), 9)) == 1
+    [first] = reader.page(ArchiveSearch(), 1).sessions
+    assert len([*reader.every(ArchiveSearch(text=first.name.session[3:11]))]) == 1
     assert first.name.session.encode() in first.objects[0]
-    assert len(reader.matching(ArchiveSearch(agent="rover-7")).names) > 0
-    assert len(reader.search(ArchiveSearch(thing=f"order order-{SESSIONS // THINGS}"), 9)) == 1
+    assert len(reader.page(ArchiveSearch(agent="rover-7"), 0).matching.names) > 0
+    assert len([*reader.every(ArchiveSearch(thing=f"order order-{SESSIONS // THINGS}"))]) == 1
     store = ArchiveStore(tmp_path)
     assert store.prune(ArchiveBounds(1, 1, 1, 1 << 40), NOW + HOUR_NS)["age"] == SESSIONS
     store.close()

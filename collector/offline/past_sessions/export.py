@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-from collector.archive.reader import ArchiveReader, PastSession
+from collector.archive.reader import ArchiveReader
 from collector.archive.search import ArchiveSearch
 from collector.archive.store import FILE
 from collector.client.api_client import pages
@@ -38,7 +38,6 @@ __all__ = [
     "columns",
     "is_address",
     "is_database",
-    "past_sessions",
     "place_told",
     "read_sessions",
     "rows",
@@ -183,7 +182,7 @@ def read_sessions(
         yield from _of_service(place, since, token_file)
         return
     with closing(archive):
-        for entry in past_sessions(archive, ArchiveSearch(since=since, ended=False)):
+        for entry in archive.every(ArchiveSearch(since=since, ended=False)):
             yield from (json.loads(each) for each in entry.objects)
 
 
@@ -235,14 +234,6 @@ def place_told(place: str) -> str:
 def is_address(place: str) -> bool:
     """Whether a place is meant as the address of a service, not as a folder."""
     return "://" in place or re.fullmatch(r"[^/]*:[0-9]+", place) is not None
-
-
-def past_sessions(reader: ArchiveReader, search: ArchiveSearch) -> Iterator[PastSession]:
-    """All sessions of an archive that are asked for, with whole judgement objects."""
-    after = None
-    while page := reader.search(search, PAGE, after, steps=True):
-        yield from page
-        after = page[-1].key, page[-1].name
 
 
 def _of_service(url: str, since: int, token_file: Path | None) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,7 @@ from collector.archive.reader import ArchiveReader
 from collector.archive.record import SessionName
 from collector.archive.search import ArchiveSearch
 from collector.client.api_client import ask, pages
-from collector.offline.past_sessions.export import archive_of, past_sessions
+from collector.offline.past_sessions.export import archive_of
 
 __all__ = ["read_labels"]
 
@@ -58,7 +58,7 @@ def _of_archive(reader: ArchiveReader) -> Iterator[_Labelled]:
     seen: set[SessionName] = set()
     with closing(reader):
         for label in _LABELS:
-            for entry in past_sessions(reader, ArchiveSearch(label=label, ended=False)):
+            for entry in reader.every(ArchiveSearch(label=label, ended=False)):
                 if entry.name not in seen:
                     seen.add(entry.name)
                     said = [each.as_json() for each in reader.labels(entry.name)]

@@ -41,7 +41,7 @@ def test_sessions_and_labels_come_back(old: Path) -> None:
     """Each with its name, its state, its objects, its place in a list, and all that people said of it."""
     ArchiveStore(old).close()
     reader = ArchiveReader(old)
-    found = reader.search(ArchiveSearch(sort="harm", ended=False), 9)
+    found = [*reader.every(ArchiveSearch(sort="harm", ended=False))]
     assert [each.name for each in found] == [BAD, LIVE, GOOD]
     assert [len(each.objects) for each in found] == [2, 1, 1]
     [(_, [kept])] = reader.session("Ärzte 1", "Team/A")
@@ -75,8 +75,8 @@ def test_sessions_and_labels_come_back(old: Path) -> None:
 def test_filters_find_them(old: Path, search: ArchiveSearch, found: list[SessionName]) -> None:
     """By all that they are asked for, in any case and any script."""
     ArchiveStore(old).close()
-    assert [each.name for each in ArchiveReader(old).search(search, 9)] == found
-    assert ArchiveReader(old).matching(search).names == found
+    assert [each.name for each in ArchiveReader(old).every(search)] == found
+    assert ArchiveReader(old).page(search, 0).matching.names == found
 
 
 def test_the_sums_are_theirs(old: Path) -> None:
@@ -118,7 +118,7 @@ def test_it_goes_on(old: Path) -> None:
 def test_until_then_a_question_says_so(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nobody brings a file to this version that only reads it; live sessions are known all the same."""
     with pytest.raises(OlderSchemaError):
-        ArchiveReader(old).search(ArchiveSearch(), 9)
+        ArchiveReader(old).page(ArchiveSearch(), 9)
     assert ArchiveReader(old).live() == [LIVE]
     assert main(["export", "--from", str(old)]) == 1
     assert "version 1; a service with this archive.dir brings it" in capsys.readouterr().err

@@ -102,7 +102,7 @@ def stored(url: str, *records: ArchiveRecord, owner: str = "one") -> PostgresSto
 
 
 def names(url: str, search: ArchiveSearch | None = None) -> list[str]:
-    found = PostgresReader(url).search(search or ArchiveSearch(ended=False), 1_000)
+    found = PostgresReader(url).every(search or ArchiveSearch(ended=False))
     return [each.name.session for each in found]
 
 
@@ -159,17 +159,18 @@ def answers(reader: ArchiveReader) -> list[Any]:
 
     found: list[Any] = []
     for search in SEARCHES:
-        rows = reader.search(search, 3)
+        rows = reader.page(search, 3).sessions
         found.append([(plain(each.name), each.key, each.objects) for each in rows])
         if rows:
-            behind = reader.search(search, 50, (rows[-1].key, rows[-1].name), steps=True)
+            after = rows[-1].key, rows[-1].name
+            behind = reader.page(search, 50, after, steps=True).sessions
             found.append([(plain(each.name), each.objects) for each in behind])
-        found.append(sorted(map(plain, reader.matching(search).names)))
+        found.append(sorted(map(plain, reader.page(search, 0).matching.names)))
     for sums in (SumsSearch(0, 1), SumsSearch(0, 24, 24, namespaces=("team",))):
         found.append(sorted(reader.sums(sums)))
         found.append(sorted(reader.harm_sums(sums)))
         found.append(reader.label_counts(sums, since=0))
-    for name in sorted(reader.matching(SEARCHES[0]).names, key=plain):
+    for name in sorted(reader.page(SEARCHES[0], 0).matching.names, key=plain):
         labels = [each._replace(name=plain(name)) for each in reader.labels(name)]
         found.append((labels, reader.judged(name)))
     found += [reader.of_id(TRACE)[:1], sorted(map(plain, reader.live()))]
@@ -257,7 +258,7 @@ def test_monitors_that_write_at_once_add_up(url: str) -> None:
     for thread in threads:
         thread.join()
     reader = PostgresReader(url)
-    assert len(reader.matching(ArchiveSearch()).names) == 200
+    assert len(reader.page(ArchiveSearch(), 0).matching.names) == 200
     total = [
         figures for _, group, figures in reader.sums(SumsSearch(0, 1)) if group.kind == "task"
     ]
@@ -303,14 +304,14 @@ def test_a_server_that_goes_and_comes_back(url: str) -> None:
     writer.start()
     writer.put(made("first"))
     wait(lambda: writer.written == 1)
-    assert len(reader.matching(ArchiveSearch()).names) == 1
+    assert len(reader.page(ArchiveSearch(), 0).matching.names) == 1
     cut(url)
     writer.put(made("second"))
     wait(lambda: writer.written == 2)
     with contextlib.suppress(DatabaseError):
-        reader.matching(ArchiveSearch())
+        reader.page(ArchiveSearch(), 0)
     assert sorted(names(url)) == ["first", "second"]
-    assert len(reader.matching(ArchiveSearch()).names) == 2
+    assert len(reader.page(ArchiveSearch(), 0).matching.names) == 2
     writer.stop(30)
     assert sum(writer.dropped.values()) == 0
 
@@ -378,12 +379,12 @@ def test_a_server_that_does_not_answer_holds_up_no_start() -> None:
 def test_tables_of_another_version(url: str) -> None:
     """Newer ones are left alone, by the writer and by the reader; until there are any, a question says so."""
     with pytest.raises(OlderSchemaError, match=r"archive\.url"):
-        PostgresReader(url).matching(ArchiveSearch())
+        PostgresReader(url).page(ArchiveSearch(), 0)
     stored(url, made())
     with contextlib.closing(PostgresConnection(url)) as connection:
         connection.execute(f"UPDATE {SCHEMA}.version SET version = ?", (VERSION + 1,))
     with pytest.raises(NewerSchemaError):
-        PostgresReader(url).matching(ArchiveSearch())
+        PostgresReader(url).page(ArchiveSearch(), 0)
     with pytest.raises(NewerSchemaError):
         PostgresStore(url, "one")
 
@@ -536,7 +537,7 @@ def test_tables_of_an_older_version_are_brought_to_this_one(url: str) -> None:
         ):
             connection.execute(statement)
     with pytest.raises(OlderSchemaError):
-        PostgresReader(url).search(ArchiveSearch(), 9)
+        PostgresReader(url).page(ArchiveSearch(), 9)
     stored(url, made("new"))
     assert sorted(names(url)) == ["new", "old"]
     with contextlib.closing(PostgresConnection(url)) as connection:

@@ -30,7 +30,7 @@ ROOM = ArchiveBounds(FOREVER, FOREVER, 1_000_000, 1 << 40)
 
 
 def names(folder: Path, search: ArchiveSearch | None = None) -> list[str]:
-    found = ArchiveReader(folder).search(search or ArchiveSearch(ended=False), 1_000)
+    found = ArchiveReader(folder).every(search or ArchiveSearch(ended=False))
     return [each.name.session for each in found]
 
 
@@ -141,7 +141,7 @@ def test_pages_follow_each_other(tmp_path: Path) -> None:
     for sort in ("recent", "harm", "harm_rate", "prefix_crit", "severity", "risk"):
         seen: list[str] = []
         after = None
-        while page := reader.search(ArchiveSearch(sort=sort), 5, after):
+        while page := reader.page(ArchiveSearch(sort=sort), 5, after).sessions:
             seen += [each.name.session for each in page]
             after = page[-1].key, page[-1].name
         assert sorted(seen) == sorted(f"s{n}" for n in range(3, 40))
@@ -153,7 +153,7 @@ def test_short_pages_have_all_that_match(
 ) -> None:
     """Where the time is up after two sessions: pages go on from where they stopped, have each that matches once, and in order."""
     chance, half = random.Random(seed), LONG_NS // 2
-    monkeypatch.setattr(reader_module, "LOOKED_AT_MAX", 0)
+    monkeypatch.setattr(reader_module, "_LUMP", 3)
     monkeypatch.setattr("collector.archive.page_search.STRETCH", 2)
     sessions = []
     for number in range(60):
@@ -172,15 +172,24 @@ def test_short_pages_have_all_that_match(
         (ArchiveSearch(), rare._replace(harmful=True), rare._replace(until=6 * half)),
     ):
         search = asked._replace(sort=sort)
-        found: list[SessionName] = []
-        after, pages = None, 0
-        while pages == 0 or after is not None:
-            page = reader.page(search, 3, after, without=gone, seconds=0.0)
-            found += [each.name for each in page.sessions]
-            full = page.sessions and len(page.sessions) == 3
-            after = (page.sessions[-1].key, page.sessions[-1].name) if full else page.reached
-            pages += 1
-        assert found == [each.name for each in reader.search(search, 100, without=gone)]
+        at_once = [each.name for each in reader.page(search, 100, without=gone).sessions]
+        with monkeypatch.context() as walked:
+            walked.setattr(reader_module, "LOOKED_AT_MAX", 0)
+            walked.setattr(reader_module, "MATCHING_MAX", 0)
+            walked.setattr("collector.archive.page_search.MATCHING_MAX", 0)
+            found: list[SessionName] = []
+            after, pages = None, 0
+            while pages == 0 or after is not None:
+                page = reader.page(search, 3, after, without=gone, seconds=0.0)
+                found += [each.name for each in page.sessions]
+                full = page.sessions and len(page.sessions) == 3
+                after = (
+                    (page.sessions[-1].key, page.sessions[-1].name) if full else page.reached
+                )
+                pages += 1
+            every = [each.name for each in reader.every(search)]
+        assert found == at_once
+        assert [each for each in every if each not in gone] == at_once
         assert pages > 3
 
 
@@ -217,8 +226,8 @@ def test_a_kind_of_harm_that_none_has_is_told_by_an_index(tmp_path: Path) -> Non
         assert reader._smallest(connection, search, 10) == (set(), True)  # noqa: SLF001 - the steps of this statement alone are counted
     assert len(steps) < 10
     for tool, severity in (("wat", ""), ("", "critical"), ("wat", "critical")):
-        assert len(reader.search(search._replace(tool=tool, severity=severity), 1_000)) == 500
-    assert reader.search(search._replace(tool="", severity="info"), 9) == []
+        assert len([*reader.every(search._replace(tool=tool, severity=severity))]) == 500
+    assert [*reader.every(search._replace(tool="", severity="info"))] == []
 
 
 def test_sessions_are_passed_over(tmp_path: Path) -> None:
@@ -228,9 +237,9 @@ def test_sessions_are_passed_over(tmp_path: Path) -> None:
     gone = {each.name for each in sessions[5:]}
     reader = ArchiveReader(tmp_path)
     for sort in ("recent", "harm"):
-        first = reader.search(ArchiveSearch(sort=sort), 3, without=gone)
+        first = reader.page(ArchiveSearch(sort=sort), 3, without=gone).sessions
         after = first[-1].key, first[-1].name
-        rest = reader.search(ArchiveSearch(sort=sort), 3, after, without=gone)
+        rest = reader.page(ArchiveSearch(sort=sort), 3, after, without=gone).sessions
         seen = [each.name.session for each in (*first, *rest)]
         assert (len(first), sorted(seen)) == (3, ["s0", "s1", "s2", "s3", "s4"])
 
@@ -267,7 +276,7 @@ def test_filters(tmp_path: Path, search: ArchiveSearch, found: list[str]) -> Non
         ]
     )
     assert names(tmp_path, search) == found
-    assert len(ArchiveReader(tmp_path).matching(search).names) == len(found)
+    assert len(ArchiveReader(tmp_path).page(search, 0).matching.names) == len(found)
 
 
 @pytest.mark.parametrize(
@@ -332,8 +341,8 @@ def test_any_part_of_an_id_is_found(tmp_path: Path, part: str) -> None:
     reader = ArchiveReader(tmp_path)
     for text in (part, part.upper(), f" {part} "):
         search = ArchiveSearch(text=text.casefold())
-        assert [each.name.session for each in reader.search(search, 9)] == [f"chat {part} 1"]
-        assert len(reader.matching(search).names) == 1
+        assert [each.name.session for each in reader.every(search)] == [f"chat {part} 1"]
+        assert len(reader.page(search, 0).matching.names) == 1
 
 
 @pytest.mark.parametrize(
@@ -357,7 +366,7 @@ def test_a_count_looks_at_so_many_and_says_so(
     """Where a filter alone has few sessions all that match are counted; else those of one filter, and there may be others."""
     monkeypatch.setattr(reader_module, "LOOKED_AT_MAX", 5)
     stored(tmp_path, *(made(f"s{n}", begun=n, last=n + 1, harmful=n % 2) for n in range(5, 45)))
-    found = ArchiveReader(tmp_path).matching(search)
+    found = ArchiveReader(tmp_path).page(search, 0).matching
     assert (len(found.names), found.is_all) == (counted, is_all)
 
 
@@ -382,7 +391,7 @@ def test_the_pages_of_a_time_have_all_of_it(
         search = ArchiveSearch(since=since, until=until)
         reader, after = ArchiveReader(tmp_path), None
         found: list[str] = []
-        while page := reader.search(search, 3, after):
+        while page := reader.page(search, 3, after).sessions:
             found += [each.name.session for each in page]
             after = page[-1].key, page[-1].name
         assert found == [
@@ -396,7 +405,9 @@ def test_a_page_of_a_time_passes_over_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where many sessions match, and many came later or earlier: a page takes about what it takes of all."""
-    monkeypatch.setattr("collector.archive.reader.MATCHING_MAX", 50)
+    monkeypatch.setattr("collector.archive.reader.LOOKED_AT_MAX", 50)
+    monkeypatch.setattr("collector.archive.page_search.MATCHING_MAX", 50)
+    monkeypatch.setattr("collector.archive.page_search.STRETCH", 20)
     monkeypatch.setattr("collector.archive.reader._STEPS", 100)
     stored(
         tmp_path, *(made(f"s{number}", begun=number * LONG_NS) for number in range(1, 2_001))
@@ -418,7 +429,7 @@ def test_a_page_of_a_time_passes_over_nothing_else(
             ArchiveSearch(since=time - 99 * LONG_NS, until=time),
         ):
             looks.clear()
-            assert len(reader.search(search, 20)) == 20
+            assert len(reader.page(search, 20).sessions) == 20
             cost.append(len(looks))
         assert max(cost) < cost[0] + 40, (time, cost)
 
