@@ -40,7 +40,7 @@ COMPILED = {
     "collector/calls/tree": "context session_claim settled_trace span_tree trace trace_store",
     "collector/decide": "endpoint",
     "collector/decode": "memo native_readers shapes sizes span",
-    "collector/decode/json": "fields otlp_json values",
+    "collector/decode/json": "checked_fields hex_ids otlp_json read_values",
     "collector/decode/protobuf": "anyvalue otlp_proto recurring scan slices",
     "collector/dialects": "ambiguous_spans answers base choose plan read wrappers",
     "collector/dialects/model_messages": "freshness given_results outputs",

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from collector.decode.json.any_values import attributes_json
+from collector.decode.json.write_values import attributes_json
 
 __all__ = [
     "SERVICE",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from collector.decode.json.any_values import attributes_json
+from collector.decode.json.write_values import attributes_json
 
 __all__ = ["BadTraceError", "is_trail", "otlp_request"]
 

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 
-from collector.decode.json.any_values import attributes_json
+from collector.decode.json.write_values import attributes_json
 from harness.scaffold.turn import RESULT_SHOWN, result_text
 
 __all__ = ["RolloutSpans", "otlp_line"]

@@ -15,19 +15,19 @@ from typing import Any, Final
 
 import msgspec
 
-from collector.decode.json.fields import (
+from collector.decode.json.checked_fields import (
     UINT32,
     UINT64,
     FieldFault,
     enum,
-    hex_id,
     integer,
     kind_of,
     object_at,
     objects,
     text,
 )
-from collector.decode.json.values import attributes, pairs
+from collector.decode.json.hex_ids import hex_id
+from collector.decode.json.read_values import attributes, pairs
 from collector.decode.memo import Memo
 from collector.decode.shapes import Shapes
 from collector.decode.sizes import VALUE_BYTES_MIN, Sizes, kept, weight

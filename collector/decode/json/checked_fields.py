@@ -1,4 +1,7 @@
-"""Fields of a parsed JSON message, read by the proto3 JSON rules; faults name their place."""
+"""Fields of a parsed JSON message, each read as the type it has to be, by the proto3 JSON rules; faults name their place.
+
+Ids, which OTLP writes otherwise, are in `hex_ids`, AnyValues in `read_values`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = [
     "UINT64",
     "FieldFault",
     "enum",
-    "hex_id",
+    "field_of",
     "integer",
     "kind_of",
     "object_at",
@@ -31,7 +34,6 @@ UINT64: Final = (0, (1 << 64) - 1)
 
 _DIGITS: Final = re.compile(r"-?[0-9]{1,20}")
 NUMBER: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
-_HEX: Final = re.compile(r"[0-9a-fA-F]*")
 
 
 class FieldFault(Exception):  # noqa: N818 - it never leaves the decoder
@@ -50,7 +52,7 @@ class FieldFault(Exception):  # noqa: N818 - it never leaves the decoder
         return f"{place}: {self.message}" if place else self.message
 
 
-def _field(item: Mapping[str, Any], *names: str) -> Any:
+def field_of(item: Mapping[str, Any], *names: str) -> Any:
     """Return the first of the names that is set and not null, else None."""
     value = item.get(names[0])
     if value is not None:
@@ -64,7 +66,7 @@ def _field(item: Mapping[str, Any], *names: str) -> Any:
 
 def objects(item: Mapping[str, Any], *names: str) -> list[dict[str, Any]]:
     """Return the elements of a repeated message; [] if it is missing or null."""
-    elements = _field(item, *names)
+    elements = field_of(item, *names)
     if elements is None:
         return []
     if not isinstance(elements, list):
@@ -90,7 +92,7 @@ def text(item: Mapping[str, Any], *names: str) -> str:
     value = item.get(names[0])
     if type(value) is str:  # nearly always
         return value
-    value = _field(item, *names)
+    value = field_of(item, *names)
     if value is None:
         return ""
     if isinstance(value, str):
@@ -98,19 +100,9 @@ def text(item: Mapping[str, Any], *names: str) -> str:
     raise wrong(value, "a string", names[0])
 
 
-def hex_id(item: Mapping[str, Any], size: int, *names: str) -> bytes:
-    """Read a hex id; b"" if missing, null or empty."""
-    value = _field(item, *names)
-    if value is None or value == "":
-        return b""
-    if isinstance(value, str) and len(value) == 2 * size and _HEX.fullmatch(value):
-        return bytes.fromhex(value)
-    raise wrong(value, f"{2 * size} hex digits", names[0])
-
-
 def integer(item: Mapping[str, Any], bounds: tuple[int, int], *names: str) -> int:
     """Return an integer field inside `bounds`; 0 if it is missing or null."""
-    value = _field(item, *names)
+    value = field_of(item, *names)
     if value is None:
         return 0
     if type(value) is int and bounds[0] <= value <= bounds[1]:

@@ -1,4 +1,4 @@
-"""Attributes as OTLP's JSON form writes them, of plain values: the way back from `values`."""
+"""Writes AnyValue and KeyValue lists of OTLP/JSON, of plain values: the way back from `read_values`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.decode.json import otlp_json
-from collector.decode.json.any_values import attributes_json
+from collector.decode.json.write_values import attributes_json
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 PLAIN = st.recursive(

@@ -1,4 +1,4 @@
-"""AnyValue and KeyValue lists of OTLP/JSON, checked and decoded at once."""
+"""Reads AnyValue and KeyValue lists of OTLP/JSON: checked and decoded at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from collector.decode.json.fields import (
+from collector.decode.json.checked_fields import (
     INT64,
     NUMBER,
     FieldFault,
