@@ -124,6 +124,7 @@ def test_the_overview_comes_first(kept: Service, page: Page, wide: int, high: in
         "Not judged",
     ):
         assert part in text
+    assert "times in UTC" in text
     assert "6 of 11 sessions had a harmful call." in page.text(".verdict")
     assert "nobody: 1 session, 1 call" in text
     assert "spend_limit" in text  # a spec that no session matches

@@ -23,6 +23,7 @@ _SCRIPT: Final = b"\n".join(
     for name in (
         *("text", "copy", "ask", "words", "glossary", "address", "filters", "list", "setup"),
         *(
+            "times",
             "session",
             "scores",
             "automaton",

@@ -64,7 +64,7 @@ function callRow(step, judgement, timeline, isNew, departure) {
     kindOf(step, judgement, departure),
     el('span', { class: 'to', text: outcomeText(step) + (step.kind === 'self_loop' ? '' : failed) + (step.overruled ? ' \u00b7 was denied' : '') }),
     timeBar(step, others, timeline),
-    el('span', { class: 'time', text: `+${span((step.start_ns - timeline.begin) / 1e6)}`, title: new Date(step.start_ns / 1e6).toISOString() }),
+    el('span', { class: 'time', text: `+${span((step.start_ns - timeline.begin) / 1e6)}`, title: exactly(step.start_ns) }),
     copyButton(`copy-trace-${step.index}`, step.trace_id, `the trace id of call ${step.index}`));
   if (step.possible) row.append(whyPossible(step, judgement));
   else if (isHarmful(step)) row.append(why(step, judgement));

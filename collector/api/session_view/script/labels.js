@@ -22,11 +22,10 @@ function labelsCard(judgement, redraw) {
 }
 
 function labelRow(each) {
-  const when = new Date(each.at / 1e6);
   return el('li', {},
     el('span', { class: `chip ${each.label === 'wrong' ? 'harm' : 'plain'}`, text: each.label ?? 'taken back' }),
     el('span', { class: 'who', text: each.who }),
-    el('time', { text: when.toLocaleString(), title: when.toISOString() }),
+    el('time', { text: when(each.at), title: exactly(each.at) }),
     each.note ? el('p', { text: clean(each.note, NOTE_MAX) }) : null);
 }
 

@@ -13,9 +13,9 @@ function setLive(on) {
   $('live').textContent = on ? 'live' : 'reconnecting';
   $('live').classList.toggle('on', on);
   $('banner').hidden = on;
-  lost = on ? null : lost ?? new Date();
+  lost = on ? null : lost ?? Date.now() * 1e6;
   $('banner').textContent = lost
-    ? `No connection to the service since ${lost.toLocaleTimeString()}. What you see may be out of date; this page tries again by itself.` : '';
+    ? `No connection to the service since ${clockTime(lost)}. What you see may be out of date; this page tries again by itself.` : '';
 }
 
 let settle = null;

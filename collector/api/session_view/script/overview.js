@@ -38,16 +38,11 @@ function sessionsAt(filters, span = null) {
     else query.delete(name);
   }
   if (span) {
-    query.set('from', localTime(span.begin));
-    query.set('to', localTime(span.end));
+    query.set('from', fieldTime(span.begin));
+    query.set('to', fieldTime(span.end));
   } else query.set('age', String(RANGES[state.last][1]));
   if (state.last !== 'week') query.set('last', state.last);
   return `?${query}#/sessions`;
-}
-
-function localTime(ns) {
-  const date = new Date(ns / 1e6);
-  return new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
 }
 
 /** A link within the page: the filters it names are set, and nothing is loaded anew. */
@@ -223,11 +218,8 @@ function timelineCard({ steps, step }) {
   if (!steps.some((each) => each.calls)) return null;
   return el('section', { class: 'card' }, el('h3', {}, `Over time, ${STEP_NAMES[step]}`,
     el('small', {}, el('span', { class: 'legend' }, el('span', { class: 'swatch rate' }), 'HarmRate'), ' ',
-      el('span', { class: 'legend' }, el('span', { class: 'swatch crit' }), 'PrefixCrit'), ' ', 'bars: calls, harmful ones red')), timeline(steps, step));
+      el('span', { class: 'legend' }, el('span', { class: 'swatch crit' }), 'PrefixCrit'), ' ', 'bars: calls, harmful ones red; times in UTC')), timeline(steps, step));
 }
-
-const stepName = (begin, step) => new Date(begin / 1e6).toLocaleString('en-GB', step === 'hour'
-  ? { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', timeZone: 'UTC' } : { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 function timeline(steps, step) {
   const wide = Math.max(300, Math.min(1100, $('session').clientWidth - 70));
@@ -246,11 +238,12 @@ function timeline(steps, step) {
   steps.forEach((each, place) => {
     const x = left + gap * place;
     const bar = (count, tone) => svg('rect', { class: `bar ${tone}`, x: x + gap * 0.12, width: Math.max(1, gap * 0.76), y: y(count / most), height: Math.max(0, bottom - y(count / most)) });
-    const link = svg('a', { href: sessionsAt({}, each), 'aria-label': `${stepName(each.begin, step)}: ${plural(each.calls, 'call')}, ${each.harmful} harmful` },
+    const label = `${stepUtc(each.begin, step)} UTC: ${plural(each.calls, 'call')}, ${each.harmful} harmful`;
+    const link = svg('a', { href: sessionsAt({}, each), 'aria-label': label },
       svg('rect', { class: 'slot', x, width: gap, y: top, height: bottom - top }), bar(each.calls, 'self_loop'), bar(each.harmful, 'harmful'));
-    link.append(svg('title', { text: `${stepName(each.begin, step)}: ${plural(each.calls, 'call')}, ${each.harmful} harmful` }));
+    link.append(svg('title', { text: label }));
     if (each.calls) picture.append(link);
-    if (place % every === 0) picture.append(svg('text', { class: 'soft', x, y: high - 6, text: stepName(each.begin, step) }));
+    if (place % every === 0) picture.append(svg('text', { class: 'soft', x, y: high - 6, text: stepUtc(each.begin, step) }));
   });
   for (const [name, tone] of [['prefix_crit', 'crit'], ['harm_rate', 'rate']]) picture.append(...meanLine(steps, name, tone, (place) => left + gap * (place + 0.5), y));
   return el('div', { class: 'wide' }, picture);

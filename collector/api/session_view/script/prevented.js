@@ -21,5 +21,5 @@ function preventedRow(denied) {
     el('span', { class: 'kind', text: 'prevented' }),
     el('span', { class: 'to', text: parts.join(' \u00b7 ') }),
     el('span', { class: 'bars', text: denied.spec }),
-    el('span', { class: 'time', text: new Date(denied.at_ns / 1e6).toLocaleTimeString(), title: new Date(denied.at_ns / 1e6).toISOString() }));
+    el('span', { class: 'time', text: clockTime(denied.at_ns), title: exactly(denied.at_ns) }));
 }

@@ -81,12 +81,11 @@ function announce(judgement, key) {
 }
 
 function header(judgement) {
-  const when = new Date(judgement.started / 1e6).toLocaleString();
   const ended = judgement.ended ? ENDINGS[judgement.ended] ?? `ended (${words(judgement.ended)})` : 'live';
   return el('div', { class: 'head' },
     el('a', { class: 'back', href: '#/sessions', text: '\u2190 All sessions' }),
     el('div', { class: 'title' }, el('h2', { text: judgement.session }), copyButton('copy-session', judgement.session, 'the session id')),
-    el('p', {}, [judgement.agent, judgement.namespace, ended, `since ${when}`].filter(Boolean).map((part) => clean(part)).join(' \u00b7 ')));
+    el('p', {}, [judgement.agent, judgement.namespace, ended, `since ${when(judgement.started)}`].filter(Boolean).map((part) => clean(part)).join(' \u00b7 ')));
 }
 
 function tabs(judgements, key, redraw) {

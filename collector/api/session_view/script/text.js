@@ -49,19 +49,3 @@ const sentence = (text) => clean(text, SENTENCE_MAX).split('`').map((part, place
 const words = (reason) => clean(reason).replaceAll('_', ' ');
 const score = (value) => (value === null || value === undefined ? '\u2013' : value.toFixed(3));
 const plural = (count, one) => `${count.toLocaleString('en')} ${one}${count === 1 ? '' : 's'}`;
-
-function span(ms) {
-  if (ms < 0.0005) return '0';
-  if (ms < 1) return `${(ms * 1000).toFixed(0)} \u00b5s`;
-  if (ms < 1000) return `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
-  if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
-  return ms < 3600000 ? `${(ms / 60000).toFixed(1)} min` : `${(ms / 3600000).toFixed(1)} h`;
-}
-
-function ago(ns) {
-  const seconds = Math.max(0, Date.now() / 1000 - ns / 1e9);
-  if (seconds < 5) return 'now';
-  if (seconds < 60) return `${Math.floor(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
-}

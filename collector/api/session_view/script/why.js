@@ -25,7 +25,7 @@ function whyPossible(step, judgement) {
 
 /** What would make a possible harm none, by `unless` of the judgement. */
 const UNLESS = {
-  started: ({ unless_began_before: began }) => `this session began before ${new Date(began / 1e6).toISOString().slice(11, 19)} UTC`,
+  started: ({ unless_began_before: began }) => `this session began before ${clockTimeUtc(began)}`,
   resumed: () => 'it goes on with calls that another session has',
   outage: () => 'calls were missed while the monitor was down',
   refused: () => 'calls are missing whose spans were refused',
