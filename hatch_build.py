@@ -55,7 +55,7 @@ COMPILED = {
     "collector/telemetry": "counters duration_histogram log_format",
     "monitor": "decision engine limits records tenants weights",
     "monitor/aggregate": "consistency_sample drift score_histogram top_k totals",
-    "monitor/alphabet": "match near_names pattern",
+    "monitor/alphabet": "failed_calls match near_names pattern token",
     "monitor/automaton": "dfa paths position",
     "monitor/judging": "accounting call_reviser change_reports held_calls judge_calls judging_parts judging_state reference_alarms session_binder session_sights thing_spaces",
     "monitor/judging/clocks": "clocks_ahead lagging_calls leading_calls mistimed_calls",

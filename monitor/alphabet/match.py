@@ -13,29 +13,26 @@ amount 70 is 1. `pay` without its arguments is a further token with symbols (0, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from monitor.alphabet.call_facts import COUNTED, FAILED, AskedFacts, is_fact, taking
+from monitor.alphabet.call_facts import COUNTED, AskedFacts, is_fact, taking
+from monitor.alphabet.failed_calls import FailedCalls, failed_versions, is_upset
 from monitor.alphabet.near_names import NearNames, ToolsAlike
 from monitor.alphabet.pattern import Matcher, Pattern, parse
 from monitor.alphabet.readings import NO_DATA, NONE, CallMasks, Readings
 from monitor.alphabet.spelling import folded
+from monitor.alphabet.token import Token, add_token
 from monitor.partial import PartialArguments
 from monitor.records import Reason, Returned
 
 __all__ = [
     "Alphabet",
-    "FailedCalls",
     "OwnFacts",
     "SymbolPatterns",
-    "Token",
     "build",
-    "is_upset",
 ]
-
-FailedCalls = Literal["no_effect", "harmful", "ordinary"]
 
 SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
 """A symbol's tool and its patterns of arguments and facts: None means any, an empty mapping no arguments."""
@@ -51,32 +48,6 @@ _ABSENT: Final = object()
 
 _NO_ARGUMENTS: Final[Mapping[str, Pattern]] = {COUNTED: parse(0)}
 """`{}`, where a tool is asked for facts, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What a call is, by its tool, arguments and status."""
-
-    symbols: tuple[int, ...]
-    """Possible readings; () if nothing matches or the failure alone decides."""
-    effect: bool = True
-    """False for a failed call that changes nothing where it is defined."""
-    reason: Reason | None = None
-    """Why the call is harmful in every state; None if it is not."""
-    exact: bool = True
-    """False if arguments that decide on the symbol are unknown."""
-    symbol: int | None = None
-    """The symbol that tool and arguments match, also if the call failed; None for none or several."""
-    sure: bool = True
-    """False if the call may be none of the symbols, because arguments are unknown, or the tool is."""
-    alike: bool = False
-    """True if the call's name is only nearly that of the symbols' tools: it may mean another one."""
-    named: bool = False
-    """True for a failed call of one of the spec's symbols that is harmful because it failed."""
-    falters: bool = False
-    """True if it is not known whether the call failed."""
-    vanishes: bool = False
-    """True if the call may not have been made here at all."""
 
 
 class OwnFacts(NamedTuple):
@@ -321,8 +292,8 @@ def build(
     In an `open_world` (a policy), calls that match no symbol are not judged.
     """
     tokens = [Token((index,), symbol=index) for index in range(len(symbols))]
-    unknown_tool = _add(tokens, Token((), reason=Reason.UNKNOWN_TOOL))
-    mismatch = _add(tokens, Token((), reason=Reason.ARGUMENT_MISMATCH))
+    unknown_tool = add_token(tokens, Token((), reason=Reason.UNKNOWN_TOOL))
+    mismatch = add_token(tokens, Token((), reason=Reason.ARGUMENT_MISMATCH))
     certain: dict[str, int] = {}
     by_arguments: dict[str, _Tool] = {}
     work = WORK_MAX
@@ -332,7 +303,7 @@ def build(
         else:
             found = by_arguments[tool] = _tool(members, tokens, mismatch, work)
             work = max(0, found.readings.work)
-    failed = _failed_of(tuple(tokens), 0, tokens, failed_calls, open_world=open_world)
+    failed = failed_versions(tuple(tokens), 0, tokens, failed_calls, open_world=open_world)
     alike, failed = _add_alike(symbols, tokens, failed, failed_calls, open_world=open_world)
     stride = _add_doubted(tokens)
     return Alphabet(
@@ -394,12 +365,6 @@ def _precedence(patterns: Mapping[str, Pattern] | None) -> tuple[Any, ...]:
     return is_upset(patterns), specificity(patterns)
 
 
-def is_upset(patterns: Mapping[str, Pattern] | None) -> bool:
-    """True for a symbol of calls that failed."""
-    found = (patterns or {}).get(FAILED)
-    return found is not None and found.operand is True
-
-
 def _add_uncertain(
     readings: frozenset[int], ordered: _Members, tokens: list[Token], mismatch: int
 ) -> int:
@@ -411,7 +376,9 @@ def _add_uncertain(
     only = symbols[0] if len(symbols) == 1 else None
     if only is not None and NONE not in readings:
         return only
-    return _add(tokens, Token(symbols, exact=False, symbol=only, sure=NONE not in readings))
+    return add_token(
+        tokens, Token(symbols, exact=False, symbol=only, sure=NONE not in readings)
+    )
 
 
 def _candidate(index: int, patterns: Mapping[str, Pattern] | None) -> _Candidate:
@@ -433,30 +400,6 @@ def specificity(
     return exact, len(ranks), tuple(ranks), patterns is not None and not patterns
 
 
-def _add(tokens: list[Token], token: Token) -> int:
-    tokens.append(token)
-    return len(tokens) - 1
-
-
-def _failed_of(
-    plain: Sequence[Token],
-    first: int,
-    tokens: list[Token],
-    failed_calls: FailedCalls,
-    *,
-    open_world: bool,
-) -> tuple[int, ...]:
-    """Appends the failed versions of some tokens, of which the first has a given id."""
-    if failed_calls == "ordinary":
-        return tuple(range(first, first + len(plain)))
-    if failed_calls == "harmful":
-        return tuple(_add(tokens, _harmful(token, open_world=open_world)) for token in plain)
-    return tuple(
-        _add(tokens, replace(token, effect=False)) if token.symbols else index
-        for index, token in enumerate(plain, first)
-    )
-
-
 def _add_alike(
     symbols: Mapping[str, SymbolPatterns],
     tokens: list[Token],
@@ -475,13 +418,13 @@ def _add_alike(
     for name, named in tools.items():
         readings = tuple(sorted(each for found in named.values() for each in found))
         symbol = readings[0] if len(readings) == 1 else None
-        token = _add(
+        token = add_token(
             tokens, Token(readings, exact=False, symbol=symbol, sure=False, alike=True)
         )
         alike[name] = ToolsAlike(tuple(named), token)
     added = tokens[first:]
     before = (*failed, *range(len(failed), first))
-    found = _failed_of(added, first, tokens, failed_calls, open_world=open_world)
+    found = failed_versions(added, first, tokens, failed_calls, open_world=open_world)
     return alike, (*before, *found)
 
 
@@ -494,17 +437,3 @@ def _add_doubted(tokens: list[Token]) -> int:
     ]
     tokens += [replace(token, exact=False, vanishes=True) for token in plain]
     return len(plain)
-
-
-def _harmful(token: Token, *, open_world: bool) -> Token:
-    """A failed call, under `failed_calls: harmful`. In an open world only calls of the symbols are harmful."""
-    return Token(
-        (),
-        reason=Reason.FAILED_CALL,
-        # If it is harmful under every reading, nothing about it is unknown.
-        exact=token.sure or not open_world,
-        symbol=token.symbol,
-        sure=token.sure,
-        alike=token.alike,
-        named=bool(token.symbols),
-    )

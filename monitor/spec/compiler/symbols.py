@@ -13,7 +13,8 @@ from monitor.alphabet.data_conditions import (
     parse_conditional,
     said_condition,
 )
-from monitor.alphabet.match import SymbolPatterns, is_upset, specificity
+from monitor.alphabet.failed_calls import is_upset
+from monitor.alphabet.match import SymbolPatterns, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
 from monitor.spec.compiler.pattern_advice import advice, check_zeros
 from monitor.spec.document.faults import Notes

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alphabet.match import Alphabet, Token, specificity
+from monitor.alphabet.match import Alphabet, specificity
 from monitor.alphabet.pattern import Pattern, parse
+from monitor.alphabet.token import Token
 from monitor.partial import PartialArguments
 from monitor.records import Reason
 from monitor.spec.compiler.compile import compile_text

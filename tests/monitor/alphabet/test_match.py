@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alphabet.call_facts import result_name
-from monitor.alphabet.match import Alphabet, FailedCalls, Token, build, specificity
+from monitor.alphabet.failed_calls import FailedCalls
+from monitor.alphabet.match import Alphabet, build, specificity
 from monitor.alphabet.pattern import parse
+from monitor.alphabet.token import Token
 from monitor.partial import PartialArguments
 from monitor.records import Reason
 
