@@ -21,8 +21,8 @@ from collector.config.settings.forward import NextHopSettings
 from collector.config.settings.http_client import HttpClientSettings
 from collector.config.settings.settings import Settings
 from collector.decide.openapi import decide_routes
-from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
+from collector.metrics.service_table import TABLE
 from collector.net.openapi import ApiParameter, ApiRoute
 
 __all__ = ["metrics", "openapi", "settings"]

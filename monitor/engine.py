@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from monitor.aggregate.totals import SessionFinished
-from monitor.alphabet.explanation import Show, as_it_is
+from monitor.alphabet.pattern_words import Show, as_it_is
 from monitor.decision import Answer, CallDecision
 from monitor.decision_message import decision_message
 from monitor.judging.clocks.mistimed_calls import is_mistimed, without_rounding

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from monitor.exposition.families import ExemplarLines, Family, Sample
+from monitor.exposition.family import ExemplarLines, Family, Sample
 
 __all__ = ["LOSSES", "VERDICTS", "with_created"]
 

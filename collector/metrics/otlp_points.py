@@ -29,7 +29,7 @@ from prometheus_client.samples import Sample
 from collector import __version__
 from collector.telemetry.redaction import Redaction
 from monitor.exposition.collector import metric_of
-from monitor.exposition.families import Family
+from monitor.exposition.family import Family
 
 __all__ = ["metrics_data"]
 

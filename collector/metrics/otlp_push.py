@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from collector.config.settings.telemetry import TelemetrySettings
-from collector.metrics.families import TABLE
 from collector.metrics.otlp_client import exporter_arguments, resource
 from collector.metrics.service import SLICE_CHARACTERS, Families
+from collector.metrics.service_table import TABLE
 from collector.net.otlp_exporter import require_exporter
 from collector.net.threads import in_thread
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
-from monitor.exposition.families import PAIR, ExemplarLines, Family, Sample
+from monitor.exposition.family import ExemplarLines, Family, Sample
+from monitor.exposition.library_table import PAIR
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

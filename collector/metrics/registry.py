@@ -24,10 +24,10 @@ from prometheus_client import (
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from collector.metrics.families import OWN
+from collector.metrics.service_table import OWN
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.duration_histogram import DurationHistogram
-from monitor.exposition.families import Family, Sample, labels_text
+from monitor.exposition.family import Family, Sample, labels_text
 
 __all__ = ["ServiceCollector", "family_of", "registry_of", "runtime"]
 

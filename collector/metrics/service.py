@@ -32,7 +32,7 @@ from collector.telemetry.counters import TRANSPORTS, MetricReading, Stats
 from collector.telemetry.redaction import Redaction
 from collector.telemetry.tracing import Tracer, traced
 from monitor.engine import Monitor
-from monitor.exposition.families import Family, labels_text
+from monitor.exposition.family import Family, labels_text
 from monitor.exposition.monitor_families import families_of
 from monitor.records import Evidence
 

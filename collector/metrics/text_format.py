@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from math import inf, isinf, isnan
 
 from monitor.aggregate.totals import Exemplar
-from monitor.exposition.families import ExemplarLines, Family
+from monitor.exposition.family import ExemplarLines, Family
 
 __all__ = ["OPEN_METRICS", "PLAIN", "is_open_metrics", "lines"]
 

@@ -31,7 +31,7 @@ TRANSPORTS: Final = ("grpc", "http_proto", "http_json")
 class MetricReading(NamedTuple):
     """The present values of one family, from the part of the process that counts them.
 
-    Kind, labels and description are in `collector.metrics.families`.
+    Kind, labels and description are in `collector.metrics.service_table`.
     """
 
     name: str

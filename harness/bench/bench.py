@@ -13,7 +13,7 @@ from typing import Any
 from opentelemetry.sdk.trace.export import SpanExporter
 
 from harness.agents.kinds import AgentKind
-from harness.bench.results import ResultsFolder
+from harness.bench.results_folder import ResultsFolder
 from harness.rollout.clock import LiveClock, RecordedClock
 from harness.rollout.executor import Bounds, Executor, RolloutJudges
 from harness.rollout.record import Rollout

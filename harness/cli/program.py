@@ -11,7 +11,7 @@ from typing import Final
 
 from collector.cli.arguments import CommandParser
 from harness.agents.scripted import ScriptError
-from harness.bench.results import ResultsError
+from harness.bench.results_folder import ResultsError
 from harness.bench.token_cost import PriceError
 from harness.cli import check, exporting, importing, listing, report, run
 from harness.sandbox.process import NoSandboxError

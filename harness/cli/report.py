@@ -48,7 +48,7 @@ def _rollouts(folder: Path) -> list[dict[str, Any]]:
 
     Sessions of offline runs have the same ids in each: calls are looked for in the same folder alone.
     """
-    from harness.bench.results import SPANS, calls_of_run, read_rollouts
+    from harness.bench.results_folder import SPANS, calls_of_run, read_rollouts
 
     calls = calls_of_run(folder) if (folder / SPANS).exists() else {}
     return [{**each, "made": calls.get(each["session"])} for each in read_rollouts(folder)]

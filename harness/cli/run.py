@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
     """Runs `offrails harness run`, and returns the exit code."""
     from harness.agents.kinds import agent_kind
     from harness.bench.bench import Bench, RunLimits
-    from harness.bench.results import ResultsFolder, read_rollouts
+    from harness.bench.results_folder import ResultsFolder, read_rollouts
     from harness.bench.token_cost import token_cost
     from harness.rollout.guarded import IN_PROCESS
     from harness.scaffold.scaffold import load_scaffold

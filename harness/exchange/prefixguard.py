@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from harness.bench.results import ResultsError, calls_of_run, read_rollouts
+from harness.bench.results_folder import ResultsError, calls_of_run, read_rollouts
 from harness.tasks.json_lines import documents
 
 __all__ = ["ExchangedLines", "export_prefixguard", "import_prefixguard"]

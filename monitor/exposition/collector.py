@@ -17,7 +17,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from monitor.aggregate.totals import Exemplar
-from monitor.exposition.families import TABLE, ExemplarLines, Family
+from monitor.exposition.family import ExemplarLines, Family
+from monitor.exposition.library_table import TABLE
 from monitor.exposition.monitor_families import MonitorTotals, families_of
 
 try:

@@ -24,15 +24,8 @@ from monitor.aggregate.totals import (
     fixed,
     mean,
 )
-from monitor.exposition.families import (
-    PAIR,
-    TABLE,
-    ExemplarLines,
-    Family,
-    Sample,
-    labels_text,
-    spread_family,
-)
+from monitor.exposition.family import ExemplarLines, Family, Sample, labels_text
+from monitor.exposition.library_table import PAIR, TABLE, spread_family
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
 from monitor.live.gaps import Gaps
 from monitor.live.monitor_state import MonitorState

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from monitor.aggregate.consistency_sample import CALLS_MAX, hashed
 from monitor.aggregate.score_histogram import Exemplar
-from monitor.alphabet.explanation import explain_mismatch
+from monitor.alphabet.pattern_words import explain_mismatch
 from monitor.alphabet.readings import NO_DATA
 from monitor.automaton.position import Position
 from monitor.judging.change_reports import ChangeReports

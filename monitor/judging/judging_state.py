@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from monitor.alphabet.explanation import Show
+from monitor.alphabet.pattern_words import Show
 from monitor.judging.accounting import Accounting
 from monitor.judging.clocks.clocks_ahead import SenderClocks
 from monitor.judging.shared_gaps import SharedGaps

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from monitor.aggregate.totals import SessionFinished, Totals
-from monitor.alphabet.explanation import Show
+from monitor.alphabet.pattern_words import Show
 from monitor.judging.accounting import Accounting
 from monitor.judging.deciding.decide_calls import CallDecider
 from monitor.judging.judging_parts import JudgingParts

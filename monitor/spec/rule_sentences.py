@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from monitor.alphabet.explanation import any_of
+from monitor.alphabet.pattern_words import any_of
 from monitor.spec.constraints import Constraint
 
 __all__ = ["rule_sentence"]

@@ -76,7 +76,7 @@ def faults(
 
 
 def _rollouts(run: Path) -> list[dict[str, Any]]:
-    from harness.bench.results import ResultsError, read_rollouts
+    from harness.bench.results_folder import ResultsError, read_rollouts
 
     try:
         return read_rollouts(run)
@@ -105,7 +105,7 @@ def _judged(
     service: Service, run: Path, rollouts: Sequence[Mapping[str, Any]], paint: Paint
 ) -> Iterator[dict[str, Any]]:
     """Sends the spans of a run, and gives the judgement of each rollout, in its order."""
-    from harness.bench.results import SPANS
+    from harness.bench.results_folder import SPANS
 
     with (run / SPANS).open("rb") as lines:
         for line in lines:

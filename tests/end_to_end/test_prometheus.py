@@ -17,8 +17,8 @@ import yaml
 
 from collector.api.session_view.runbooks import runbook
 from collector.config.settings.settings import Settings
-from collector.metrics.families import TABLE
 from collector.metrics.registry import runtime
+from collector.metrics.service_table import TABLE
 from collector.sinks.alert.page_alert import ALARMS
 from deploy.prometheus import history_tests, loss_tests
 from deploy.prometheus.prometheusrule import PLACE, resource

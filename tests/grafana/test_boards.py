@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from collector.metrics.families import TABLE
+from collector.metrics.service_table import TABLE
 from grafana.boards import BOARDS
 from grafana.build import FOLDER, files
 from grafana.panels import Board, Panel, board_json

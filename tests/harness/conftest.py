@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.bench.results import read_rollouts
+from harness.bench.results_folder import read_rollouts
 from harness.cli.program import main
 
 LAB = Path(__file__).parent / "lab"

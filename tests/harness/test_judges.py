@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.bench.results import read_rollouts
+from harness.bench.results_folder import read_rollouts
 from harness.cli.program import main
 from tests.harness.conftest import DONE, LAB, LIGHT, NOTE, OPEN, Bench
 from tests.harness.test_snapshots import bytes_of

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, ToolCall, Verdict
-from monitor.alphabet.explanation import TEXT_MAX
+from monitor.alphabet.pattern_words import TEXT_MAX
 from monitor.limits import SECOND
 from monitor.records import Kind, Reason
 from monitor.spec.compiler.compile import compile_text

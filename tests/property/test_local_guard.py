@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, ToolCall, tool_call
-from monitor.exposition.families import ExemplarLines
+from monitor.exposition.family import ExemplarLines
 from monitor.exposition.monitor_families import families_of
 from monitor.limits import SECOND
 from offrails_guard import Call, Decision, LocalGuard

@@ -22,7 +22,7 @@ from monitor.scores.running import OTHER, Goldens, HarmTally
 from monitor.scores.score_records import Compared
 from monitor.session.judge.deadlines_and_traps import deadlines_and_traps_of
 from monitor.session.judge.episodes import EpisodesTally, looped
-from monitor.session.judge.explanation import explain_call
+from monitor.session.judge.harm_sentence import explain_call
 from monitor.session.overlap.chain_merges import SEARCH_STEPS_MAX
 from monitor.session.overlap.chains import spans_of
 from monitor.session.overlap.order import Order, order

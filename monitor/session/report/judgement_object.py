@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from monitor.alphabet.explanation import quoted
+from monitor.alphabet.pattern_words import quoted
 from monitor.automaton.position import Position
 from monitor.records import Evidence, Kind, Reason
 from monitor.scores.running import HarmTally, PathRows

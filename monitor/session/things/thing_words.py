@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 
-from monitor.alphabet.explanation import quoted, shortened
+from monitor.alphabet.pattern_words import quoted, shortened
 from monitor.alphabet.things import NO_VALUE
 from monitor.automaton.position import Position
 from monitor.records import NamedThing

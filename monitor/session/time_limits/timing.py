@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from monitor.alphabet.explanation import any_of, quoted, shortened
+from monitor.alphabet.pattern_words import any_of, quoted, shortened
 from monitor.automaton.position import Position
 from monitor.limits import SECOND
 from monitor.records import Kind, Obstacle

@@ -21,9 +21,9 @@ from collector.config.settings.receiver import ReceiverSettings
 from collector.config.settings.settings import Settings
 from collector.config.settings.telemetry import TelemetrySettings
 from collector.metrics import otlp_client
-from collector.metrics.families import TABLE
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.service import Families
+from collector.metrics.service_table import TABLE
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
 from collector.telemetry.redaction import Redaction, rules

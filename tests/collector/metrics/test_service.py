@@ -27,12 +27,12 @@ from collector.decide.service import DecideService
 from collector.forward.next_hops import NextHops
 from collector.metrics.agent_calls import AgentCalls
 from collector.metrics.created import LOSSES, VERDICTS, with_created
-from collector.metrics.families import TABLE
 from collector.metrics.gzip_parts import accepts_gzip
 from collector.metrics.memory import MemoryMetrics
 from collector.metrics.otlp_push import OtlpPush
 from collector.metrics.registry import runtime
 from collector.metrics.service import SLICE_CHARACTERS, Families, MetricsApp, MetricSource
+from collector.metrics.service_table import TABLE
 from collector.net import long_responses
 from collector.net.health import Health
 from collector.online_judges.judge_setup import feed_of
@@ -49,7 +49,7 @@ from collector.telemetry.redaction import Redaction
 from collector.telemetry.tracing import Tracer
 from monitor.aggregate.totals import PAIRS_MAX
 from monitor.engine import Monitor
-from monitor.exposition.families import Family, labels_text
+from monitor.exposition.family import Family, labels_text
 from monitor.limits import Limits
 from tests.bench.scrape import Crowd
 

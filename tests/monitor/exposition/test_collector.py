@@ -21,7 +21,8 @@ from prometheus_client.registry import DuplicateTimeseries
 from collector.metrics.text_format import lines
 from monitor import Monitor, MonitorCollector
 from monitor.exposition.collector import metric_of
-from monitor.exposition.families import TABLE, Family, Sample
+from monitor.exposition.family import Family, Sample
+from monitor.exposition.library_table import TABLE
 from monitor.exposition.monitor_families import families_of
 from tests.bench.scrape import Crowd
 from tests.golden.test_exposition import rovers

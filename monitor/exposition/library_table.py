@@ -1,35 +1,18 @@
-"""Prometheus families: what one is, and the names, kinds, labels and descriptions of the library's.
+"""The metrics of the library: their names, kinds, labels and descriptions, in one table.
 
 To add a metric of the library, add a row to `TABLE` and make its samples in
-`monitor.exposition.monitor_families`. Metrics of the service are in `collector.metrics.families`.
+`monitor.exposition.monitor_families`. Metrics of the service are in `collector.metrics.service_table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
-from monitor.aggregate.totals import Exemplar
+from monitor.exposition.family import MetricDescription
 from monitor.scores.score_records import SCORES, SPREADS
 
-__all__ = [
-    "PAIR",
-    "TABLE",
-    "ExemplarLines",
-    "Family",
-    "MetricDescription",
-    "Sample",
-    "labels_text",
-    "spread_family",
-]
-
-
-class MetricDescription(NamedTuple):
-    """One row of the table of metrics; the name is without `offrails_` and `_total`."""
-
-    kind: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
-    help: str
+__all__ = ["PAIR", "TABLE", "spread_family"]
 
 
 PAIR: Final = ("agent", "spec")
@@ -297,45 +280,3 @@ TABLE: Mapping[str, MetricDescription] = {
         "A loaded spec; always 1.",
     ),
 }
-
-
-class Sample(NamedTuple):
-    """One line: what follows the family's name, the labels as text, the value."""
-
-    suffix: str
-    labels: str
-    value: float
-    exemplar: Exemplar | None = None
-    observed: float = 1.0
-    """The value that the exemplar stands for."""
-
-
-class ExemplarLines(NamedTuple):
-    """Several lines as text, some of which have an exemplar."""
-
-    text: str
-    exemplars: Mapping[int, tuple[Exemplar, float]]
-    """Exemplars by line, each with the value that it stands for."""
-
-
-class Family(NamedTuple):
-    """A family of metrics; its samples are made while they are read, and only once.
-
-    Where there are many, they come as text: whole lines.
-    """
-
-    name: str
-    kind: str
-    help: str
-    samples: Iterable[Sample | ExemplarLines | str]
-
-
-_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
-
-
-def labels_text(names: Iterable[str], values: Iterable[str]) -> str:
-    """Labels as they stand between the braces. Values are hostile text."""
-    return ",".join(
-        f'{name}="{value.translate(_ESCAPES)}"'
-        for name, value in zip(names, values, strict=True)
-    )

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alphabet.data_conditions import condition_pattern, said_condition
-from monitor.alphabet.explanation import (
+from monitor.alphabet.match import Alphabet, build
+from monitor.alphabet.pattern import parse
+from monitor.alphabet.pattern_words import (
     TEXT_MAX,
     any_of,
     as_it_is,
@@ -18,8 +20,6 @@ from monitor.alphabet.explanation import (
     explain_mismatch,
     is_conditional,
 )
-from monitor.alphabet.match import Alphabet, build
-from monitor.alphabet.pattern import parse
 from monitor.partial import all_but
 
 PATTERNS: dict[str, Any] = {

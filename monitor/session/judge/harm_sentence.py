@@ -1,7 +1,7 @@
 """Why a call is harmful, in one sentence.
 
 Idea: a reason is a word for machines. The sentence names the symbol, and the rule or the state. It depends on spec, position and token alone, so a judge caches it. Only the
-sentence on arguments (`monitor.alphabet.explanation`) depends on the call.
+sentence on arguments (`monitor.alphabet.pattern_words`) depends on the call.
 
 Invariant: a sentence of this module holds names of the spec and times, and no text of an agent. It
 has at most `TEXT_MAX` characters.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.alphabet.explanation import any_of, asked, is_conditional, quoted, shortened
+from monitor.alphabet.pattern_words import any_of, asked, is_conditional, quoted, shortened
 from monitor.records import Reason
 from monitor.spec.constraints import Constraint, SideBySide
 from monitor.spec.rule_sentences import rule_sentence

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from collector.metrics.text_format import lines
 from monitor.aggregate.totals import UNKNOWN_TOOL
 from monitor.engine import Monitor
-from monitor.exposition.families import labels_text
+from monitor.exposition.family import labels_text
 from monitor.exposition.monitor_families import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
@@ -114,8 +114,8 @@ def test_a_harm_that_was_no_call_is_withdrawn() -> None:
 
 def test_every_stat_that_is_counted_is_exported() -> None:
     """Every name passed to `stats.count` anywhere in the process has a family."""
-    from collector.metrics.families import OWN
     from collector.metrics.service import COUNTED
+    from collector.metrics.service_table import OWN
 
     told = {
         name
