@@ -1,7 +1,8 @@
 """The life of sessions: how they open, go on after an end, become final, and end.
 
 Idea: the table knows which sessions are live. A session is looked at again when its verdicts may be final: a window after
-the first call that is not. Time alone ends idle ones; too many, or too large ones, end before their time.
+the first call that is not. Time alone ends idle ones, which the table picks by their last call (`Table.idle` in
+`session/table`); too many, or too large ones, end before their time.
 
 Invariants:
 
