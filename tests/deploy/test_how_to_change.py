@@ -209,10 +209,10 @@ assert "Waste" in repr(BOARDS)
                     '            self._miss(Kind.STALLED, Obstacle.SLOW, "slow", mark, due, limit)\n',
                 ),
                 (
-                    "    if missed.obstacle is Obstacle.IDLE:",
-                    "    if missed.obstacle is Obstacle.SLOW:\n"
+                    "    if self.obstacle is Obstacle.IDLE:",
+                    "    if self.obstacle is Obstacle.SLOW:\n"
                     '        return shortened(f"a call took longer than {limit}")\n'
-                    "    if missed.obstacle is Obstacle.IDLE:",
+                    "    if self.obstacle is Obstacle.IDLE:",
                 ),
             ),
         },

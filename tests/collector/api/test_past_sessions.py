@@ -15,7 +15,7 @@ from collector.api.archive.label_endpoint import LabelEndpoint
 from collector.api.archive.past_sessions import PastSessions
 from collector.api.session_list import OffsetTooFarError, paged
 from collector.api.session_query import SessionQuery
-from collector.archive.reader import ArchiveReader
+from collector.archive.reader import ArchiveReader, FoundPage
 from collector.archive.record import ArchiveUnreadError, Label, SessionName
 from collector.archive.store import ArchiveStore
 from collector.calls.decisions.prevented_calls import PreventedCalls
@@ -82,19 +82,15 @@ def test_a_session_that_is_forgotten_meanwhile_is_counted_once(
     store.write([made("s7", begun=20)])  # another session, of the same id
     store.close()
 
-    def forgets(name: str) -> None:
-        ask = getattr(ArchiveReader, name)
+    ask = ArchiveReader.page
 
-        def asked(self: ArchiveReader, *given: Any, **more: Any) -> Any:
-            for seconds in (10, 20):
-                monitor.tick(seconds * 1_000_000_000)
-            assert not list(monitor.reader.open_judgements())
-            return ask(self, *given, **more)
+    def asked(self: ArchiveReader, *given: Any, **more: Any) -> FoundPage:
+        for seconds in (10, 20):
+            monitor.tick(seconds * 1_000_000_000)
+        assert not list(monitor.reader.open_judgements())
+        return ask(self, *given, **more)
 
-        monkeypatch.setattr(ArchiveReader, name, asked)
-
-    forgets("search")
-    forgets("matching")
+    monkeypatch.setattr(ArchiveReader, "page", asked)
     past = PastSessions(ArchiveReader(tmp_path), monitor, Redaction())
     page = asyncio.run(paged(monitor, SessionQuery("recent", limit), past=past))
     names = [entry.name.session for entry in page.sessions]
