@@ -21,6 +21,7 @@ from monitor.live.corrections import Corrections
 from monitor.live.gaps import Gaps
 from monitor.live.kept_parts import KeptParts
 from monitor.live.lifecycle import GROUP_WINDOWS, Lifecycle
+from monitor.live.monitor_counters import MonitorCounters
 from monitor.live.monitor_reader import MonitorReader
 from monitor.live.monitor_state import MonitorState
 from monitor.live.rejudge import rejudge
@@ -63,7 +64,7 @@ class Monitor:
     ) -> None:
         self.limits = limits or Limits()
         state = self.state = MonitorState(specs, self.limits, started_ns, show, digest_key)
-        """What this and the objects beside work over, with what was counted beside the sums by agent and spec (`totals`)."""
+        """What this and the objects beside work over."""
         self.totals = state.totals
         facts = self._facts = SessionFacts(state)
         lifecycle = self._lifecycle = Lifecycle(state, facts)
@@ -72,6 +73,8 @@ class Monitor:
         """Gaps in what was seen."""
         self.corrections = Corrections(state, facts, lifecycle)
         """What becomes known late of calls and sessions."""
+        self.counters = MonitorCounters(state)
+        """What was counted, beside the sums by agent and spec (`totals`)."""
         self.kept = KeptParts(state, lifecycle, self.gaps)
         """What outlives the process, or leaves it."""
         self.reader = MonitorReader(state)
@@ -194,9 +197,10 @@ class Monitor:
         self._lifecycle.queue(session, now)
         if self._deadline_timer.busy:
             verdicts = [*verdicts, *self._deadline_timer.update(session, call, now)]
+        verdicts = self.state.with_news(verdicts)
         if self._judging.shown_bytes:
             self._lifecycle.hold_arguments(session)
-        return self.state.with_news(verdicts)
+        return verdicts
 
     # --- before a call ----------------------------------------------------------------------
 

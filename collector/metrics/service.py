@@ -191,7 +191,7 @@ def _of_stats(monitor: Monitor, stats: Stats) -> Iterator[MetricReading]:
         if counted == "internal_errors":
             found = _folded(found)
         if counted == "coverage":
-            found["no_spec",] = monitor.state.without_spec
+            found["no_spec",] = monitor.counters.without_spec
         yield MetricReading(name, sorted(found.items()))
     latency = stats.verdict_latency.items()
     yield MetricReading(

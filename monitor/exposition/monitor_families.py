@@ -28,7 +28,7 @@ from monitor.exposition.family import ExemplarLines, Family, Sample, labels_text
 from monitor.exposition.library_table import PAIR, TABLE, spread_family
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
 from monitor.live.gaps import Gaps
-from monitor.live.monitor_state import MonitorState
+from monitor.live.monitor_counters import MonitorCounters
 from monitor.records import CALL_KINDS, OBSTACLES, PROFILES, Conventions, Kind, Reason
 from monitor.scores.score_records import SCORES, SPREADS
 from monitor.session.spec_binding import SpecBinder
@@ -117,29 +117,29 @@ class MonitorTotals(Protocol):
     @property
     def binder(self) -> SpecBinder: ...
     @property
-    def state(self) -> MonitorState: ...
+    def counters(self) -> MonitorCounters: ...
     @property
     def gaps(self) -> Gaps: ...
 
 
 def families_of(monitor: MonitorTotals) -> Iterator[Family]:
     """All families of a monitor."""
-    state, judging = monitor.state, monitor.state.judging_state
+    counted = monitor.counters
     yield from monitor_families(
-        monitor.totals, monitor.binder, state.ended, state.names.overflowed
+        monitor.totals, monitor.binder, counted.ended, counted.tools_overflowed
     )
-    yield _labelled("sessions_without_calls", [((), state.without_calls)])
-    yield _labelled("calls_out_of_order", [((), judging.out_of_order)])
-    yield _labelled("spans_skewed", [((), judging.skewed)])
-    yield _labelled("shown_arguments_given_up", [((), state.arguments_given_up)])
-    yield _labelled("sessions_resumed", [((), state.resumed)])
-    yield _labelled("sessions_unremembered", [((), state.table.lost)])
-    yield _labelled("values_dropped", [((), judging.data.dropped)])
-    yield _labelled("orders_left_out", [((), judging.orders_left_out)])
+    yield _labelled("sessions_without_calls", [((), counted.without_calls)])
+    yield _labelled("calls_out_of_order", [((), counted.out_of_order)])
+    yield _labelled("spans_skewed", [((), counted.skewed)])
+    yield _labelled("shown_arguments_given_up", [((), counted.arguments_given_up)])
+    yield _labelled("sessions_resumed", [((), counted.resumed)])
+    yield _labelled("sessions_unremembered", [((), counted.sessions_lost)])
+    yield _labelled("values_dropped", [((), counted.values_dropped)])
+    yield _labelled("orders_left_out", [((), counted.orders_left_out)])
     yield _labelled("doubts", [((cause.value,), n) for cause, n in monitor.gaps.doubts.items()])
     yield _labelled("gaps_merged", [((), monitor.gaps.merged)])
     yield _labelled("sessions_read_in_parts", [((), monitor.totals.read_in_parts)])
-    yield _labelled("steps_folded_young", [((), judging.folded_young)])
+    yield _labelled("steps_folded_young", [((), counted.folded_young)])
 
 
 def monitor_families(

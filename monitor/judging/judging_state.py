@@ -77,7 +77,7 @@ class JudgingState:
         """Calls that could not be appended in order, counted once per spec."""
         self.skewed_before = 0
         self.left_out_before = 0
-        """`_placed_behind` and `orders_left_out` of specs that are no longer in use."""
+        """`skewed` and `orders_left_out` of specs that are no longer in use."""
         self.sights = Sights()
         if ledger is None:
             ledger = Ledger(limits.idle_ns)
@@ -105,14 +105,14 @@ class JudgingState:
 
     @property
     def skewed(self) -> int:
-        """Calls that by their clocks began before what has caused them, or ended long after their receipt."""
-        return self._placed_behind + self.clocks.corrections
-
-    @property
-    def _placed_behind(self) -> int:
         """Calls placed behind their parent call, counted once per spec."""
         judges = (*self.binder.judges.values(), self.unbound)
         return self.skewed_before + sum(judge.skewed for judge in judges)
+
+    @property
+    def values_dropped(self) -> int:
+        """Calls whose values rules over data do not know any more, because there were too many of their session."""
+        return self.data.dropped
 
     @property
     def orders_left_out(self) -> int:
@@ -173,7 +173,7 @@ class JudgingState:
             "folded_young": self.folded_young,
             "out_of_order": self.out_of_order,
             "held_given_up": self.held_given_up,
-            "skewed": self._placed_behind,
+            "skewed": self.skewed,
             "orders_left_out": self.orders_left_out,
         }
 
@@ -182,7 +182,7 @@ class JudgingState:
         self.folded_young = found["folded_young"]
         self.out_of_order = found["out_of_order"]
         self.held_given_up = found["held_given_up"]
-        self.skewed_before += found["skewed"] - self._placed_behind
+        self.skewed_before += found["skewed"] - self.skewed
         self.left_out_before += found["orders_left_out"] - self.orders_left_out
 
     def clock_moved(self, by: int) -> None:

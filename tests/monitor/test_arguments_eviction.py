@@ -57,10 +57,10 @@ def test_the_bound_holds_with_each_call(specs: int) -> None:
         call(judge, number, f"s{number}")
         assert judge.kept.memory()["sessions"] <= 700_000
     assert judge.sessions == 200
-    assert judge.state.ended["evicted"] == 0
+    assert judge.counters.ended["evicted"] == 0
     kept = sum(judge_shown for n in range(200) for judge_shown in _first(judge, f"s{n}"))
     assert 0 < kept < 60
-    assert judge.state.arguments_given_up == 200 - kept
+    assert judge.counters.arguments_given_up == 200 - kept
 
 
 def _first(judge: Monitor, session: str) -> list[bool]:
@@ -91,7 +91,7 @@ def test_what_does_not_fit_by_itself_is_judged_and_not_shown() -> None:
     assert shown(judge, "large") == [False]
     call(judge, 2, "small")
     assert shown(judge, "small") == [True]
-    assert (judge.sessions, judge.state.arguments_given_up) == (2, 1)
+    assert (judge.sessions, judge.counters.arguments_given_up) == (2, 1)
 
 
 def test_a_small_tenant_does_not_pay_for_a_large_one() -> None:
@@ -127,7 +127,7 @@ def test_half_goes_where_memory_is_scarce() -> None:
     assert judge.kept.memory()["sessions"] <= before // 2
     while judge.kept.relieve():
         pass
-    assert judge.state.arguments_given_up == 64
+    assert judge.counters.arguments_given_up == 64
     assert judge.sessions == 64
 
 

@@ -242,7 +242,7 @@ def test_a_call_is_never_before_the_call_it_is_a_part_of(order: tuple[int, ...])
         2 * SECOND,
         6 * SECOND,
     ]
-    assert (found["harmful"], judge.state.judging_state.skewed) == (0, 1)
+    assert (found["harmful"], judge.counters.skewed) == (0, 1)
 
 
 def test_a_wrapper_that_is_ordered_by_its_end_stays_behind_its_children() -> None:
@@ -255,7 +255,7 @@ def test_a_wrapper_that_is_ordered_by_its_end_stays_behind_its_children() -> Non
     (found,) = judge.find("s")
 
     assert [step["tool"] for step in found["steps"]] == ["unlock", "open", "water"]
-    assert (found["harmful"], judge.state.judging_state.skewed) == (0, 0)
+    assert (found["harmful"], judge.counters.skewed) == (0, 0)
 
 
 # --- missing knowledge ---------------------------------------------------------------------------
@@ -435,7 +435,7 @@ def test_sessions_are_bounded() -> None:
 
     ended = {found["session"]: found["ended"] for found in judge.judgements()}
     assert ended == {"one": None, "two": "evicted", "three": None}
-    assert judge.state.ended == {"evicted": 1}
+    assert judge.counters.ended == {"evicted": 1}
     told = judge.tick(SECOND)
     assert [(event.session.id, event.ended) for event in told] == [("two", "evicted")]
     assert judge.tick(SECOND) == []
@@ -530,10 +530,10 @@ def test_sessions_without_a_call_are_counted() -> None:
         judge.learn(key, NOW, attributes=ATTRIBUTES, start_ns=START)
     judge.observe(call(1, "unlock"), NOW + SECOND)
     judge.tick(NOW + 59 * SECOND)
-    assert judge.state.without_calls == 0
+    assert judge.counters.without_calls == 0
     judge.tick(NOW + 100 * SECOND)
 
-    assert judge.state.without_calls == 1
+    assert judge.counters.without_calls == 1
 
 
 def test_a_spec_bound_late_beside_another_has_missed_nothing() -> None:
@@ -692,7 +692,7 @@ def test_many_parallel_calls_of_a_task_may_have_had_the_legal_order() -> None:
         judge.observe(call(number, tool, end_ns=START + 100 * SECOND), NOW)
 
     assert judge.find("s")[0]["steps"][0]["kind"] == "progress"
-    assert judge.state.judging_state.orders_left_out == 0
+    assert judge.counters.orders_left_out == 0
 
 
 @pytest.mark.parametrize("made", [["approve"] * 6, ["approve", *["look"] * 80]])
@@ -725,11 +725,11 @@ golden: [[{", ".join(tools)}]]
     judge = monitor(text)
     for number, tool in enumerate(reversed(tools), start=1):
         judge.observe(call(number, tool, end_ns=START + 100 * SECOND), NOW)
-    left_out = judge.state.judging_state.orders_left_out
+    left_out = judge.counters.orders_left_out
     harmful = judge.find("s")[0]["harmful"]
     judge.use([])
 
-    assert 0 < left_out == judge.state.judging_state.orders_left_out
+    assert 0 < left_out == judge.counters.orders_left_out
     assert harmful == 0
 
 
@@ -771,7 +771,7 @@ def test_calls_out_of_order_are_counted() -> None:
     for number in (1, 3, 2, 4):
         judge.observe(call(number, "unlock"), NOW)
 
-    assert judge.state.judging_state.out_of_order == 1
+    assert judge.counters.out_of_order == 1
 
 
 def test_sessions_without_calls_are_counted() -> None:
@@ -779,9 +779,9 @@ def test_sessions_without_calls_are_counted() -> None:
     judge = monitor(ROVER)
     judge.learn(SessionKey("", "silent"), NOW, attributes={}, start_ns=NOW)
     judge.tick(NOW + SECOND)
-    assert judge.state.without_calls == 0
+    assert judge.counters.without_calls == 0
     judge.tick(NOW + judge.limits.idle_ns + SECOND)
-    assert judge.state.without_calls == 1
+    assert judge.counters.without_calls == 1
 
 
 def test_skewed_calls_are_counted_across_a_reload() -> None:
@@ -790,10 +790,10 @@ def test_skewed_calls_are_counted_across_a_reload() -> None:
     parent = call(5, "unlock", end_ns=START + 9 * SECOND)
     judge.observe(parent, NOW)
     judge.observe(call(1, "unlock")._replace(parent_span_id=parent.span_id), NOW)
-    before = judge.state.judging_state.skewed
+    before = judge.counters.skewed
     judge.use([])
 
-    assert before == judge.state.judging_state.skewed == 1
+    assert before == judge.counters.skewed == 1
 
 
 def test_names_of_the_release_before_lead_to_the_objects_beside_a_monitor() -> None:

@@ -112,7 +112,7 @@ def test_a_session_is_not_evicted_for_the_one_it_moves_into() -> None:
 
     found = [(each["session"], each["calls"], each["harmful"]) for each in judge.judgements()]
     assert found == [("s", 2, 1)]
-    assert judge.state.ended["evicted"] == 0
+    assert judge.counters.ended["evicted"] == 0
 
 
 def test_a_forgotten_session_whose_id_comes_late_is_joined() -> None:
@@ -129,7 +129,7 @@ def test_a_forgotten_session_whose_id_comes_late_is_joined() -> None:
 
     revised = [(verdict.kind, verdict.revised_from) for verdict in judge.news()]
     assert revised == [(Kind.PROGRESS, Kind.HARMFUL)]
-    assert judge.state.resumed == 1
+    assert judge.counters.resumed == 1
     assert [(each["harmful"], each["joined"]) for each in judge.find("s")] == [(0, True)]
 
 

@@ -197,29 +197,29 @@ def state(monitor: Monitor) -> dict[str, Any]:
         ],
         "counts": (
             *(
-                monitor.state.judging_state.skewed,
-                monitor.state.judging_state.orders_left_out,
-                monitor.state.judging_state.out_of_order,
+                monitor.counters.skewed,
+                monitor.counters.orders_left_out,
+                monitor.counters.out_of_order,
             ),
             *(
-                monitor.state.judging_state.folded_young,
+                monitor.counters.folded_young,
                 monitor.sessions,
                 monitor.kept.memory()["sessions"],
-                monitor.state.resumed,
+                monitor.counters.resumed,
             ),
             *(
-                monitor.state.without_spec,
-                monitor.state.without_calls,
-                monitor.state.names.overflowed,
+                monitor.counters.without_spec,
+                monitor.counters.without_calls,
+                monitor.counters.tools_overflowed,
             ),
             *(
-                monitor.state.timed_verdicts,
+                monitor.counters.timed_verdicts,
                 monitor.reader.touched_ns,
-                monitor.state.table.lost,
+                monitor.counters.sessions_lost,
             ),
         ),
         "memory": monitor.kept.memory(),
-        "ended": monitor.state.ended,
+        "ended": monitor.counters.ended,
         "news": monitor.news(),
     }
 

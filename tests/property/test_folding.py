@@ -133,7 +133,7 @@ def test_a_burst_stays_bounded_and_counted() -> None:
 
     assert len(found["steps"]) <= LOG_MAX + 64
     assert found["calls"] == 10_000
-    assert monitor.state.judging_state.folded_young >= 10_000 - LOG_MAX - 64
+    assert monitor.counters.folded_young >= 10_000 - LOG_MAX - 64
     monitor.tick(START + 60 * SECOND)
     final = sum(monitor.totals.pairs["shop", "round"].final.values())
     assert final == found["harmful"]

@@ -80,7 +80,7 @@ def told(sent: Sequence[Sent | None]) -> tuple[Any, ...]:
     objects = [each for each in monitor.judgements() if each["namespace"] == "quiet"]
     lines = [
         (family.name, str(sample))
-        for family in monitor_families(monitor.totals, monitor.binder, monitor.state.ended)
+        for family in monitor_families(monitor.totals, monitor.binder, monitor.counters.ended)
         for sample in family.samples
         if 'namespace="quiet"' in str(sample)
     ]

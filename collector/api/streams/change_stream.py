@@ -102,4 +102,6 @@ class Events:
 
     def _ended(self) -> int:
         """Grows when time, and no call, has brought something."""
-        return sum(self._monitor.state.ended.values()) + self._monitor.state.timed_verdicts
+        return (
+            sum(self._monitor.counters.ended.values()) + self._monitor.counters.timed_verdicts
+        )

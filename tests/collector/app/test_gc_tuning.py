@@ -176,7 +176,7 @@ def test_no_record_refers_to_itself(only_new: None, wire: Any, requested: Mode) 
         "HarmTally",
     } <= made
     assert circular == {"OpenRequest", "Trace", "Session", "Judgement"}
-    assert monitor.state.ended["evicted"]
+    assert monitor.counters.ended["evicted"]
     assert gc.collect() == 0
 
     pipeline.finish()

@@ -94,7 +94,7 @@ def _harms(folder: Any, *spans: Span) -> tuple[int, int, int]:
     monitor.tick(NOW + SECOND)
     (found,) = monitor.find("s")
     possible = sum(bool(each.get("possible")) for each in found["steps"])
-    return found["harmful"], possible, monitor.state.judging_state.skewed
+    return found["harmful"], possible, monitor.counters.skewed
 
 
 @pytest.mark.parametrize("behind", SIZES)
@@ -190,7 +190,7 @@ def test_a_span_that_an_earlier_version_has_kept_is_of_no_known_host(
     pipeline.consume([run.pay], NOW, "test")
 
     assert trace.tree.of_clocks
-    assert not monitor.state.judging_state.skewed
+    assert not monitor.counters.skewed
 
 
 def test_calls_of_one_host_keep_their_order_below_a_span_of_another(

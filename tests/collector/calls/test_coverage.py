@@ -175,11 +175,11 @@ def test_calls_without_a_spec_are_a_reason(wire: Any, bench: Any, rover: Any) ->
     made = bench(rover).send(wire.tool("move", start=1), wire.tool("scan", start=2))
     found = coverage(made)
     assert (found["judged"], found["not_judged"]["no_spec"]) == (0, 2)
-    assert made.monitor.state.without_spec == 0
+    assert made.monitor.counters.without_spec == 0
     made.monitor.close(0)
-    assert made.monitor.state.without_spec == 2
+    assert made.monitor.counters.without_spec == 2
     made.monitor.close(0)
-    assert made.monitor.state.without_spec == 2
+    assert made.monitor.counters.without_spec == 2
 
 
 def test_judged_calls_are_not_without_a_spec(wire: Any, bench: Any, rover: Any) -> None:
@@ -190,7 +190,7 @@ def test_judged_calls_are_not_without_a_spec(wire: Any, bench: Any, rover: Any) 
     assert found["judged"] == 1
     assert "no_spec" not in found["not_judged"]
     made.monitor.close(0)
-    assert made.monitor.state.without_spec == 0
+    assert made.monitor.counters.without_spec == 0
 
 
 def test_a_call_of_two_spans_is_judged_once(wire: Any, bench: Any, rover: Any) -> None:

@@ -597,7 +597,7 @@ def test_a_question_that_nothing_confirms_leaves_nothing() -> None:
     assert (
         list(monitor.judgements()),
         monitor.sessions,
-        monitor.state.without_calls,
+        monitor.counters.without_calls,
     ) == ([], 0, 0)
     assert (dict(monitor.totals.pairs), client.bench.verdicts) == ({}, [])
     assert client.count("decisions_unconfirmed") == 6

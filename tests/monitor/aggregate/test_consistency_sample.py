@@ -232,7 +232,7 @@ def test_the_last_answer_of_a_session_counts() -> None:
     assert pair(monitor).repeats.output_agreement == pytest.approx(1 / 3)
     assert 'offrails_consistency_output_agreement{agent="agent",spec="t"}' in "".join(
         lines(
-            monitor_families(monitor.totals, monitor.binder, monitor.state.ended),
+            monitor_families(monitor.totals, monitor.binder, monitor.counters.ended),
             open_metrics=False,
         )
     )

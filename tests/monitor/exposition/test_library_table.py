@@ -46,7 +46,7 @@ def _monitor(*tools: str) -> Monitor:
 
 
 def _text(monitor: Monitor) -> str:
-    made = monitor_families(monitor.totals, monitor.binder, monitor.state.ended)
+    made = monitor_families(monitor.totals, monitor.binder, monitor.counters.ended)
     return "".join(lines(made, open_metrics=True))
 
 

@@ -31,8 +31,8 @@ def test_a_burst_costs_no_more(ahead: int) -> None:
     for number in range(1, 201):
         now = NOW + number * 2 * MILLISECOND
         monitor.observe(timed(number, "water", now + ahead), now)
-    assert monitor.state.judging_state.out_of_order == 0
-    assert monitor.state.judging_state.skewed == (200 if ahead else 0)
+    assert monitor.counters.out_of_order == 0
+    assert monitor.counters.skewed == (200 if ahead else 0)
 
 
 def test_order_is_that_of_the_senders_clock() -> None:
@@ -44,7 +44,7 @@ def test_order_is_that_of_the_senders_clock() -> None:
     [judgement] = monitor.find("s")
     assert judgement["harmful"] == 0
     assert judgement["state"] is not None
-    assert monitor.state.judging_state.skewed == 3
+    assert monitor.counters.skewed == 3
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -69,8 +69,8 @@ def test_hosts_of_one_session() -> None:
     monitor.observe(timed(3, "water", NOW + AHEAD + 2 * SECOND), NOW + 2 * SECOND)
     [judgement] = monitor.find("s")
     assert judgement["harmful"] == 0
-    assert monitor.state.judging_state.out_of_order == 0
-    assert monitor.state.judging_state.skewed == 2
+    assert monitor.counters.out_of_order == 0
+    assert monitor.counters.skewed == 2
 
 
 def test_a_fuller_span_stays_in_its_place() -> None:

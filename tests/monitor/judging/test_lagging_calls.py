@@ -54,7 +54,7 @@ def test_a_right_call_of_another_clock_is_not_harmful(behind: float) -> None:
 
     assert bench.judged == (0, 1)
     assert bench.doubts == 1
-    assert bench.monitor.state.judging_state.skewed == 1
+    assert bench.monitor.counters.skewed == 1
 
 
 @pytest.mark.parametrize("behind", [2, 5, 40, 7_200])

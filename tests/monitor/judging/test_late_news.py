@@ -388,7 +388,7 @@ def test_returning_sessions_keep_within_the_bound() -> None:
     assert judge.sessions == 2
     assert judge.find("a")[0]["ended"] == "evicted"
     assert judge.find("s")[0]["ended"] is None
-    assert judge.state.ended == {"idle": 1, "evicted": 1}
+    assert judge.counters.ended == {"idle": 1, "evicted": 1}
 
 
 # --- what is left of calls that were taken back -----------------------------------------------------

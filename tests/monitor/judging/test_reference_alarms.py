@@ -205,7 +205,7 @@ def test_evicted_sessions_miss_nothing() -> None:
     told = Told(limits=replace(LIMITS, sessions_max=1)).take([A])
     told.monitor.observe(call(50, A, SessionKey("", "other")), 2 * SECOND)
 
-    assert told.monitor.state.ended["evicted"] == 1
+    assert told.monitor.counters.ended["evicted"] == 1
     assert told.events == []
     assert told.drift.missing_writes == 0
 

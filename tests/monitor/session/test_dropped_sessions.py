@@ -116,7 +116,7 @@ def test_a_session_whose_state_is_gone_is_joined() -> None:
     assert harmful(verdicts) == []
     [found] = judge.find("s")
     assert (found["joined"], found["exact"]) == (True, False)
-    assert judge.state.resumed == 1
+    assert judge.counters.resumed == 1
 
 
 def test_what_no_state_allows_is_claimed_of_a_session_whose_state_is_gone() -> None:

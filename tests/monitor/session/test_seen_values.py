@@ -245,7 +245,7 @@ def test_beyond_the_bound_origins_are_unknown_and_counted() -> None:
         asked = tool_call("do", {"to": value}, session="s", start_ns=place)
         kinds[value] = {each.kind for each in monitor.observe(asked, place)}
     assert Kind.HARMFUL not in set().union(*kinds.values())
-    assert monitor.state.judging_state.data.dropped > 0
+    assert monitor.counters.values_dropped > 0
 
 
 def source(number: int, *leaves: str, words: str = "") -> SourceCall:
