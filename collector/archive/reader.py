@@ -61,7 +61,7 @@ LABELS_MAX: Final = 100
 """Labels of one session that are shown, the latest."""
 PATIENCE_SECONDS: Final = 10.0
 """Time for one question."""
-_LUMP: Final = 200
+LUMP: Final = 200
 """Sessions that are read whole in one question."""
 _STEPS: Final = 20_000
 """Instructions of SQLite between two looks at the time."""
@@ -169,9 +169,11 @@ class ArchiveReader:
             looking = PageSearch(connection, search, conditions(search), math.inf)
             matching, is_all = looking.among(ids, math.inf)
         rows = in_order(matching, None) if is_all and is_whole else self._walked(search)
-        while lump := [*islice(rows, _LUMP)]:
+        while lump := [*islice(rows, LUMP)]:
             with self._opened() as connection:
-                found = _past(connection, lump, search, steps=True)
+                # Written again meanwhile, a session has another row, and its old one may be another session's.
+                there = [each for row in lump for each in _now_of(connection, row)]
+                found = _past(connection, there, search, steps=True)
             yield from found
 
     def _walked(self, search: ArchiveSearch) -> Iterator[FoundRow]:
@@ -180,9 +182,9 @@ class ArchiveReader:
         while True:
             with self._opened() as connection:
                 looking = PageSearch(connection, search, conditions(search), math.inf)
-                rows, _ = looking.walk(_LUMP, last)
+                rows, _ = looking.walk(LUMP, last)
             yield from rows
-            if len(rows) < _LUMP:
+            if len(rows) < LUMP:
                 return
             last = rows[-1]
 
@@ -392,6 +394,12 @@ def _named(
         (session, namespace, namespace, begun, begun),
     ).fetchall()
     return [(row, SessionName(*name)) for row, *name in rows]
+
+
+def _now_of(connection: ArchiveConnection, found: FoundRow) -> list[FoundRow]:
+    """A session that was found before, where it is now; none if it is there no more."""
+    namespace, session, begun = found.name
+    return [found._replace(row=row) for row, _ in _named(connection, session, namespace, begun)]
 
 
 def _past(

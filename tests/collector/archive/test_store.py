@@ -58,6 +58,22 @@ def test_another_session_of_the_same_id_has_its_own_row(tmp_path: Path) -> None:
     assert [n.begun for n, _ in ArchiveReader(tmp_path).session("s", begun=5)] == [5]
 
 
+def test_what_is_written_again_while_all_are_read_is_read_as_it_is_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that was written again is given once, as it is now; another that has got its row is not given for it."""
+    monkeypatch.setattr(reader_module, "LUMP", 1)
+    store = stored(tmp_path, *[made(f"s{n}", last=20 + n, text=f"old {n}") for n in (1, 2, 3)])
+    reading = ArchiveReader(tmp_path).every(ArchiveSearch(ended=False))
+    found = [next(reading)]
+    store.write([made("s1", last=21, text="new 1"), made("other", last=90, text="another")])
+    found += reading
+    told = [(each.name.session, each.objects[0].decode()) for each in found]
+    assert [name for name, _ in told] == ["s3", "s2", "s1"]
+    for (_, text), wanted in zip(told, ("old 3", "old 2", "new 1"), strict=True):
+        assert wanted in text
+
+
 def test_a_row_under_a_traces_id_goes_when_the_session_is_known(tmp_path: Path) -> None:
     """A session that was written at a harm under its trace's id is found under its own alone, and by the trace."""
     trace = bytes(range(16))
@@ -153,7 +169,7 @@ def test_short_pages_have_all_that_match(
 ) -> None:
     """Where the time is up after two sessions: pages go on from where they stopped, have each that matches once, and in order."""
     chance, half = random.Random(seed), LONG_NS // 2
-    monkeypatch.setattr(reader_module, "_LUMP", 3)
+    monkeypatch.setattr(reader_module, "LUMP", 3)
     monkeypatch.setattr("collector.archive.page_search.STRETCH", 2)
     sessions = []
     for number in range(60):
