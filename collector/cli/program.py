@@ -18,6 +18,7 @@ from collector.cli.inputs import FAILED, OK
 from collector.cli.pydantic_plugins import skip_plugins
 from collector.client.verb_error import VerbError
 from collector.telemetry.build import BUILD
+from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 
 __all__ = ["main"]
 
@@ -75,7 +76,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
     except VerbError as problem:
-        print(f"offrails: {problem}", file=sys.stderr)
+        # Whether anybody reads it or not, the exit code shows it as well.
+        print_in_thread(f"offrails: {problem}", sys.stderr).join(FLUSH_SECONDS)
         return problem.code
     return code
 
