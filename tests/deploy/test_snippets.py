@@ -47,3 +47,16 @@ def test_the_page_lists_what_is_public() -> None:
     """docs/library.md names each export of `monitor`, and no other."""
     text = (ROOT / "docs" / "library.md").read_text().split("## What is public")[1]
     assert set(re.findall(r"`(\w+)`", text)) - {"monitor"} == set(monitor.__all__)
+
+
+def test_the_objects_beside_a_monitor_have_what_the_page_says() -> None:
+    """Each object of the table is there, with each method that its row names."""
+    text = (ROOT / "docs" / "library.md").read_text().split("## What is on the side")[1]
+    rows = re.findall(r"^\| `monitor\.(\w+)` \|(.*)\|$", text, re.MULTILINE)
+    assert len(rows) == 5
+    made = monitor.Monitor()
+    for name, words in rows:
+        beside = getattr(made, name)
+        assert [
+            each for each in re.findall(r"`(\w+)`", words) if not hasattr(beside, each)
+        ] == []
