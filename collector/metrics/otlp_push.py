@@ -24,7 +24,7 @@ from collector.telemetry.counters import MetricReading
 from collector.telemetry.logs import log
 from collector.telemetry.redaction import Redaction
 from monitor.exposition.family import ExemplarLines, Family, Sample
-from monitor.exposition.library_table import PAIR
+from monitor.exposition.metric_table import PAIR
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

@@ -33,7 +33,7 @@ from collector.telemetry.redaction import Redaction
 from collector.telemetry.tracing import Tracer, traced
 from monitor.engine import Monitor
 from monitor.exposition.family import Family, labels_text
-from monitor.exposition.monitor_families import families_of
+from monitor.exposition.metric_samples import families_of
 from monitor.records import Evidence
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Names, kinds, labels and descriptions of the families on /metrics, in one table.
 
 This table has the families of the process: receiver, sinks, reloads of specs. The library describes its own:
-scores, sessions, calls, specs (`monitor.exposition.library_table`). A part with metrics yields
+scores, sessions, calls, specs (`monitor.exposition.metric_table`). A part with metrics yields
 `collector.telemetry.counters.MetricReading`s: the name of a row and its present values.
 `collector.metrics.registry` joins rows and readings. To add a metric, add a row here and a reading where
 it is counted. prometheus_client provides the families without the prefix `offrails_` (`process_*`, `python_*`).
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from monitor.exposition.family import MetricDescription
-from monitor.exposition.library_table import TABLE as LIBRARY
+from monitor.exposition.metric_table import TABLE as LIBRARY
 
 __all__ = ["OWN", "TABLE"]
 

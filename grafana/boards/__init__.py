@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from grafana.boards.agents import AGENTS_BOARD
 from grafana.boards.drift import DRIFT_BOARD
 from grafana.boards.judges import JUDGES_BOARD
 from grafana.boards.monitor import MONITOR_BOARD
+from grafana.boards.overview import AGENTS_BOARD
 from grafana.boards.sessions import SESSIONS_BOARD
 
 __all__ = ["BOARDS"]

@@ -1,1 +1,1 @@
-"""From a tool call to a token: argument patterns (pattern.py) and the alphabet (match.py)."""
+"""From a tool call to a token: argument patterns (pattern.py) and the alphabet (alphabet.py)."""

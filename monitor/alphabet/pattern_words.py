@@ -17,8 +17,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from monitor.alphabet.alphabet import Alphabet
 from monitor.alphabet.call_facts import COUNTED, FAILED, is_data, is_result, taking, worded
-from monitor.alphabet.match import Alphabet
 from monitor.alphabet.pattern import Pattern, number_in
 from monitor.partial import PartialArguments
 from monitor.weights import value_bytes

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from monitor.aggregate.totals import Exemplar
 from monitor.exposition.family import ExemplarLines, Family
-from monitor.exposition.library_table import TABLE
-from monitor.exposition.monitor_families import MonitorTotals, families_of
+from monitor.exposition.metric_samples import MonitorTotals, families_of
+from monitor.exposition.metric_table import TABLE
 
 try:
     from prometheus_client.metrics_core import Metric

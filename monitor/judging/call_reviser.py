@@ -131,7 +131,10 @@ class CallReviser:
         now: int,
     ) -> list[Verdict]:
         late, judge = judgement.late, judgement.judge
-        tool, at = self._calls.tool(judge, call, token), self._calls.at(judge, call, now)
+        tool, at = (
+            self._calls.tool(judge, call, token),
+            self._calls.time_in_order(judge, call, now),
+        )
         if _is_worded_alike(old, call) and judgement.ends_doubt(place, call, tool, token, at):
             return []
         receipt = now if old.evidence is Evidence.DECIDED else None
@@ -150,7 +153,11 @@ class CallReviser:
             return False
         judgement = session.judgement(judge, part_of(judge, old))
         base = judgement.base if judgement is not None else None
-        if judgement is None or base is None or self._calls.at(judge, old, now) > base.at:
+        if (
+            judgement is None
+            or base is None
+            or self._calls.time_in_order(judge, old, now) > base.at
+        ):
             return False
         judgement.late += 1
         if judgement.pair is not None:

@@ -121,7 +121,7 @@ class CallJudge:
         if judgement is None:
             judgement = self.open(session, judge, part)
         tool = self.tool(judge, call, token)
-        at = self.at(judge, call, now)
+        at = self.time_in_order(judge, call, now)
         if self._limits.keep_arguments or judgement.sampled:
             self.keep(judgement, call)
         before, origin = position_before(judgement, token), None
@@ -257,7 +257,7 @@ class CallJudge:
             self._data.move(moved.data, target.data)
 
     def _times(self, judge: Judge, call: ToolCall, now: int) -> Times:
-        at = self.at(judge, call, now)
+        at = self.time_in_order(judge, call, now)
         is_timed = call.start_ns and call.end_ns >= call.start_ns
         return at, call.start_ns if is_timed else at, now
 
@@ -402,7 +402,7 @@ class CallJudge:
         self._state.folded_young += count
         fold_first(judgement, count)
 
-    def at(self, judge: Judge, call: ToolCall, now: int) -> int:
+    def time_in_order(self, judge: Judge, call: ToolCall, now: int) -> int:
         """The call's time in the order: its start, or its end if the spec says so.
 
         The time of receipt counts if the call's times cannot be right: no start, end before start, or

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.records import Conventions, Kind
 from monitor.scores.refine import pc_hlr
-from monitor.scores.running import OTHER
+from monitor.scores.running_scores import OTHER
 
 __all__ = [
     "GOLDEN_MAX",

@@ -23,7 +23,7 @@ Example: x = a h b, where h is harmful and a b is the golden path. LD = 1, so N/
 with LD = 1 and N/M = 2/7: PC+HLR = 0.71.
 
 Source: fractional programming (Dinkelbach 1967); bit-parallel distances as in
-`monitor.scores.running`.
+`monitor.scores.running_scores`.
 """
 
 from __future__ import annotations

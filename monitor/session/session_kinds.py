@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.alphabet import OwnFacts
 from monitor.alphabet.things import CallThings
 from monitor.partial import CutObject, PartialArguments
 from monitor.plain_records.kinds import KindChange, kept, kept_growing
@@ -25,7 +25,7 @@ from monitor.records import (
 )
 from monitor.reference.comparison import ComparisonState, Departure, Divergence
 from monitor.reference.run_features import RunCalls, RunFeatures
-from monitor.scores.running import HarmTally, PathRows
+from monitor.scores.running_scores import HarmTally, PathRows
 from monitor.scores.score_records import Episode
 from monitor.session.data.comparisons import ComparedValue
 from monitor.session.data.seen_values import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final, Literal, NamedTuple
 
-from monitor.alphabet.match import Alphabet
-from monitor.alphabet.match import build as build_alphabet
+from monitor.alphabet.alphabet import Alphabet, build_alphabet
 from monitor.alphabet.things import EachRule
 from monitor.automaton.dfa import Machine
 from monitor.automaton.dfa import build as build_automaton

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from monitor.automaton.dfa import Automaton, build
 from monitor.scores.paper_formulas import condense, golden_paths, harm_mask, label, tokens
 from monitor.scores.refine import pc_hlr
-from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
+from monitor.scores.running_scores import Goldens, HarmTally, PathRows, efficiency
 from tests.bench import bounds
 from tests.bench.bounds import Bound
 

@@ -36,7 +36,7 @@ class Change(NamedTuple):
 
 SPEC: Final = """
 from monitor import Limits, Monitor, tool_call
-from monitor.exposition.monitor_families import families_of
+from monitor.exposition.metric_samples import families_of
 from collector.metrics.text_format import lines
 from monitor.spec.compiler.compile import compile_text
 
@@ -106,7 +106,7 @@ assert found.tools() == ["dig"], found.tools()
                     "def efficiency(",
                 ),
             ),
-            "monitor/scores/running.py": (
+            "monitor/scores/running_scores.py": (
                 (
                     "def efficiency(",
                     "def waste(calls: int, substantive: int) -> float:\n"

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from collector.receive.grpc.hpack import literal
+from collector.receive.grpc.http2.hpack import literal
 from tests.conformance.bodies import PROTO_BODY
 from tests.conformance.http2 import (
     DATA,

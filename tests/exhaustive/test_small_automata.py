@@ -17,7 +17,7 @@ import pytest
 from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.records import Kind
 from monitor.scores import paper_formulas, refine
-from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
+from monitor.scores.running_scores import Goldens, HarmTally, PathRows, efficiency
 
 SYMBOLS = 2
 CLOSE = 1e-12

@@ -25,7 +25,7 @@ from collector.receive.admission import Admission
 from collector.receive.content_coding import inflate
 from collector.receive.export import Export, ExportResult, RequestLimits, proto_answer
 from collector.receive.grpc.builtin_server import GrpcReceiver
-from collector.receive.grpc.hpack import literal
+from collector.receive.grpc.http2.hpack import literal
 from collector.receive.http.service import HttpApp
 from collector.receive.listener.connections import (
     INBOX_BYTES,

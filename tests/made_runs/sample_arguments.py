@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any, Final
 
-from monitor.alphabet.match import Alphabet
+from monitor.alphabet.alphabet import Alphabet
 from monitor.alphabet.pattern import Pattern
 from monitor.errors import OffrailsError
 from tests.made_runs.regex import RegexSyntaxError, text_for

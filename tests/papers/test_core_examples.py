@@ -11,7 +11,7 @@ import pytest
 
 from monitor.automaton.dfa import Automaton, build
 from monitor.records import Conventions
-from monitor.scores import paper_formulas, refine, running
+from monitor.scores import paper_formulas, refine, running_scores
 
 CORE = Path(__file__).parents[2] / ".." / "shared" / "core"
 EXAMPLES = ["A", "B", "C", "HLR"]
@@ -88,7 +88,7 @@ def test_pairwise_examples(place: int) -> None:
     pair = load("paper_examples.json")["pairwise_pc"][place]
     letters = sorted({*pair["x"], *pair["y"]})
     x, y = ([letters.index(letter) for letter in pair[side]] for side in "xy")
-    rows = running.PathRows(running.Goldens([y]))
+    rows = running_scores.PathRows(running_scores.Goldens([y]))
     for token in x:
         rows.add(token)
 
@@ -218,7 +218,7 @@ FIELDS = [
 def test_published_run_has_its_values_after_each_call(prompt_id: str) -> None:
     """After each call of a published run H, HarmRate and PrefixCrit are the published ones."""
     record, automaton = run(prompt_id), task(prompt_id)
-    tally = running.HarmTally(0.5)
+    tally = running_scores.HarmTally(0.5)
     found = []
     for step in paper_formulas.label(automaton, raw_path(automaton, record)):
         getattr(tally, step.kind.value)()

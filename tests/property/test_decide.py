@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, SessionKey, ToolCall
 from monitor.decision import Answer
-from monitor.exposition.monitor_families import families_of
+from monitor.exposition.metric_samples import families_of
 from monitor.judging.deciding.decide_calls import overlapping
 from monitor.limits import SECOND
 from monitor.records import AgentName, Evidence, Proof

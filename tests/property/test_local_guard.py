@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from monitor import Limits, Monitor, ToolCall, tool_call
 from monitor.exposition.family import ExemplarLines
-from monitor.exposition.monitor_families import families_of
+from monitor.exposition.metric_samples import families_of
 from monitor.limits import SECOND
 from offrails_guard import Call, Decision, LocalGuard
 from offrails_guard.decision import Outcome

@@ -13,7 +13,7 @@ from monitor.automaton.dfa import UNDEFINED, Automaton
 from monitor.records import Conventions, Kind
 from monitor.scores import paper_formulas, refine
 from monitor.scores.many import path_scores
-from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
+from monitor.scores.running_scores import Goldens, HarmTally, PathRows, efficiency
 
 CLOSE = 1e-12
 PATH_MAX = 7

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Limits, Monitor
-from monitor.exposition.monitor_families import monitor_families
+from monitor.exposition.metric_samples import monitor_families
 from monitor.records import Evidence, SessionKey, ToolCall
 from monitor.spec.compiler.compile import compile_text
 

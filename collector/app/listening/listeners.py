@@ -169,7 +169,7 @@ def _grpc(
     settings: ReceiverSettings, export: Export, admission: Admission, connections: int
 ) -> Server:
     # Loaded only where it is on.
-    from collector.receive.grpc.keepalive import Keepalive
+    from collector.receive.grpc.http2.keepalive import Keepalive
 
     keepalive = settings.keepalive
     return _grpc_server(settings.grpc_server)(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from monitor.alphabet.match import Alphabet
+from monitor.alphabet.alphabet import Alphabet
 from monitor.automaton.dfa import UNDEFINED
 from monitor.findings import printable
 from monitor.spec.compiler.compile import compile_text

@@ -1,1 +1,1 @@
-"""OTLP over gRPC, on HTTP/2 connections of our own."""
+"""OTLP over gRPC: a server of our own (builtin_server.py), or grpcio's (grpcio_server.py)."""

@@ -44,7 +44,7 @@ from collector.decode.protobuf.slices import LARGE_BYTES
 from collector.receive.admission import Admission, AdmissionPlace, Client
 from collector.receive.content_coding import INLINE_BYTES_MAX, inflate, inflate_beside
 from collector.receive.export import Export, Metadata, Signal, proto_answer
-from collector.receive.grpc.builtin_server import (
+from collector.receive.grpc.grpc_call import (
     CANCELLED,
     EXPORTS,
     GRPC_OK,
@@ -52,8 +52,8 @@ from collector.receive.grpc.builtin_server import (
     TRANSPORT,
     WATCHERS_MAX,
 )
-from collector.receive.grpc.http2 import STREAMS_MAX
-from collector.receive.grpc.keepalive import Keepalive
+from collector.receive.grpc.http2.connection import STREAMS_MAX
+from collector.receive.grpc.http2.keepalive import Keepalive
 from collector.receive.listener.address import Address, AddressInUse, bind, parse_address
 from collector.receive.listener.connections import ConnectionBounds
 from collector.receive.listener.tls import Certificates

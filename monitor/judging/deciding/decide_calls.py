@@ -123,7 +123,7 @@ class CallDecider:
         """What one spec says, if the call and those beside it began behind all others."""
         part = part_of(judge, call) if judge.parted else ""
         judgement = session.judgement(judge, part)
-        at = self._calls.at(judge, call, now)
+        at = self._calls.time_in_order(judge, call, now)
         if judgement is None or _is_late(judgement, at):
             return None
         flying = self._flying(session, judge, part, beside, judgement, now) if beside else []
@@ -167,7 +167,7 @@ class CallDecider:
         found: list[int] = []
         behind = judgement.log.tail_end
         for each in beside:
-            at = self._calls.at(judge, each, now)
+            at = self._calls.time_in_order(judge, each, now)
             if at < behind or (at == behind and not found):
                 return None
             behind = at
@@ -393,7 +393,7 @@ class Rehearsal:
             judgement = self._session.judgement(judge, part)
             place = judgement.log.find_last(call.span_id) if judgement is not None else None
             if judgement is not None and place is not None:
-                late = _is_late(judgement, self._judging.calls.at(judge, call, now))
+                late = _is_late(judgement, self._judging.calls.time_in_order(judge, call, now))
                 found.append(_Case(judgement, place, is_late=late))
                 if judge.each is not None:
                     sliced.setdefault(judgement, []).append(place)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from monitor.alphabet.alphabet import OwnFacts
 from monitor.alphabet.call_facts import read_json
 from monitor.alphabet.data_conditions import DataCondition
-from monitor.alphabet.match import OwnFacts
 from monitor.alphabet.things import CallThings, EachRule
 from monitor.partial import PartialArguments
 from monitor.records import Evidence, ToolCall

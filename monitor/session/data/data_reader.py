@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.alphabet import OwnFacts
 from monitor.records import Evidence, ToolCall
 from monitor.session.data.call_records import Times, asking_call, source_call
 from monitor.session.data.data_facts import carried_fact, data_facts

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.alphabet import OwnFacts
 from monitor.alphabet.things import CallThings
 from monitor.records import ToolCall
 from monitor.session.data.comparisons import ComparedValue

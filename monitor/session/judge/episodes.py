@@ -13,7 +13,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from monitor.automaton.dfa import UNDEFINED, Automaton
-from monitor.scores.running import HarmTally
+from monitor.scores.running_scores import HarmTally
 
 __all__ = ["EPISODES_MAX", "EpisodesTally", "looped"]
 

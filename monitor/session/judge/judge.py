@@ -18,7 +18,7 @@ from monitor.decision import Missing
 from monitor.limits import THINGS_MAX
 from monitor.records import Kind, Reason
 from monitor.reference.comparison import Comparison
-from monitor.scores.running import OTHER, Goldens, HarmTally
+from monitor.scores.running_scores import OTHER, Goldens, HarmTally
 from monitor.scores.score_records import Compared
 from monitor.session.judge.deadlines_and_traps import deadlines_and_traps_of
 from monitor.session.judge.episodes import EpisodesTally, looped

@@ -33,7 +33,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.automaton.position import Position, StepEffect, Stepper
 from monitor.reference.comparison import ComparisonState
-from monitor.scores.running import HarmTally
+from monitor.scores.running_scores import HarmTally
 from monitor.session.judge.episodes import EpisodesTally
 from monitor.session.judge.judge import (
     CONTROL,

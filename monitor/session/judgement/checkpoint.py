@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from monitor.scores.running import PathRows
+from monitor.scores.running_scores import PathRows
 from monitor.scores.score_records import Episode, without_scores
 from monitor.session.judge.compensation import Compensations
 from monitor.session.judge.episodes import EPISODES_MAX, EpisodesTally

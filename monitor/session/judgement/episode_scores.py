@@ -17,7 +17,7 @@ from monitor.automaton.paths import golden_paths
 from monitor.automaton.position import StepEffect
 from monitor.scores.many import path_scores
 from monitor.scores.refine import pc_hlr
-from monitor.scores.running import HarmTally, PathRows, efficiency
+from monitor.scores.running_scores import HarmTally, PathRows, efficiency
 from monitor.scores.score_records import NO_SCORES, Compared, Episode, SessionScores
 from monitor.session.judge.judge import Judge
 from monitor.spec.spec import GOLDEN_MAX

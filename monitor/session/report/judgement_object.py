@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from monitor.alphabet.pattern_words import quoted
 from monitor.automaton.position import Position
 from monitor.records import Evidence, Kind, Reason
-from monitor.scores.running import HarmTally, PathRows
+from monitor.scores.running_scores import HarmTally, PathRows
 from monitor.scores.score_records import NO_SCORES, Episode, SessionScores
 from monitor.session.judge.compensation import Compensations, compensations
 from monitor.session.judge.episodes import EPISODES_MAX, EpisodesTally

@@ -32,7 +32,7 @@ from mypy_extensions import mypyc_attr
 
 from monitor.alphabet.things import CallThings
 from monitor.automaton.position import Position
-from monitor.scores.running import HarmTally
+from monitor.scores.running_scores import HarmTally
 from monitor.session.judge.judge import HARMFUL, PROGRESS, Judge, count_code
 from monitor.session.judge.run import AutomatonRun
 from monitor.session.judgement.step_marks import JudgedStep

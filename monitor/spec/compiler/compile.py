@@ -13,7 +13,7 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from monitor.alphabet import match
+from monitor.alphabet.alphabet import build_alphabet
 from monitor.automaton import paths
 from monitor.automaton.dfa import Automaton, Machine
 from monitor.findings import Finding
@@ -232,7 +232,9 @@ def _compile(model: SpecDocument, notes: Notes, day: date | None, sha256_8: str)
     timing = read_timing(model, machine, notes)
     conventions = _conventions(model)
     _check_conventions(model, notes)
-    alphabet = match.build(symbols, conventions.failed_calls, open_world=model.kind == "policy")
+    alphabet = build_alphabet(
+        symbols, conventions.failed_calls, open_world=model.kind == "policy"
+    )
     check_areas(lenient, dict.fromkeys(token.symbols for token in alphabet.tokens), notes)
     golden = _golden(model, machine, notes)
     if golden is None or notes.refuse:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from monitor.alphabet.alphabet import SymbolPatterns
 from monitor.alphabet.data_conditions import USER, DataCondition
-from monitor.alphabet.match import SymbolPatterns
 from monitor.alphabet.pattern import Pattern
 from monitor.spec.data_rules import DataRules, RememberedValue, data_rules
 from monitor.spec.document.faults import Notes

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from monitor.alphabet import pattern
+from monitor.alphabet.alphabet import SymbolPatterns, specificity
 from monitor.alphabet.call_facts import COUNTED, FAILED, result_name
 from monitor.alphabet.data_conditions import (
     condition_pattern,
@@ -14,7 +15,6 @@ from monitor.alphabet.data_conditions import (
     said_condition,
 )
 from monitor.alphabet.failed_calls import is_upset
-from monitor.alphabet.match import SymbolPatterns, specificity
 from monitor.alphabet.pattern import Pattern, PatternError
 from monitor.spec.compiler.pattern_advice import advice, check_zeros
 from monitor.spec.document.faults import Notes

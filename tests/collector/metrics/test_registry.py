@@ -15,7 +15,7 @@ from collector.metrics.text_format import OPEN_METRICS, PLAIN, is_open_metrics, 
 from collector.telemetry.build import BUILD
 from collector.telemetry.counters import MetricReading
 from collector.telemetry.duration_histogram import DurationHistogram
-from monitor.exposition.library_table import TABLE as LIBRARY
+from monitor.exposition.metric_table import TABLE as LIBRARY
 
 STAT = b"7 (a) name) S 1 7 7 0 -1 0 0 0 0 0 250 50 0 0 20 0 3 0 1000 8192000 300 0\n"
 LIMITS = (

@@ -25,7 +25,7 @@ from collector.receive.memory_guard import MemoryGuard
 from collector.restart.snapshot_content import SnapshotContent
 from collector.state import snapshot
 from monitor.exposition.family import ExemplarLines, Family, Sample
-from monitor.exposition.monitor_families import families_of
+from monitor.exposition.metric_samples import families_of
 from monitor.limits import SECOND
 from monitor.spec.spec import Spec
 

@@ -22,7 +22,7 @@ from monitor.aggregate.consistency_sample import (
 )
 from monitor.aggregate.totals import Pair
 from monitor.engine import Monitor
-from monitor.exposition.monitor_families import monitor_families
+from monitor.exposition.metric_samples import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import AgentName, Evidence, SessionKey, ToolCall
 from monitor.scores.consistency import TraceCall, consistency, flatten, output_agreement

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.alphabet.match import Alphabet, specificity
+from monitor.alphabet.alphabet import Alphabet, specificity
 from monitor.alphabet.pattern import Pattern, parse
 from monitor.alphabet.token import Token
 from monitor.partial import PartialArguments

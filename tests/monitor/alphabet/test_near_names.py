@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from monitor import Limits, Monitor
-from monitor.alphabet.match import build
+from monitor.alphabet.alphabet import build_alphabet
 from monitor.alphabet.near_names import NAMES_BYTES_MAX, NearNames, ToolsAlike
 from monitor.limits import SECOND
 from monitor.visibility.cause import Cause
@@ -30,7 +30,7 @@ def wide(number: int) -> str:
 
 def test_names_without_end_take_no_more_than_the_bound() -> None:
     """The bound is in bytes, so a thousand wide names of 4 KB leave no more than as many short ones do."""
-    made = build({"pay": ("pay", {})})
+    made = build_alphabet({"pay": ("pay", {})})
     tracemalloc.start()
     try:
         for number in range(1_000):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alphabet.alphabet import Alphabet, build_alphabet
 from monitor.alphabet.data_conditions import condition_pattern, said_condition
-from monitor.alphabet.match import Alphabet, build
 from monitor.alphabet.pattern import parse
 from monitor.alphabet.pattern_words import (
     TEXT_MAX,
@@ -36,7 +36,7 @@ PATTERNS: dict[str, Any] = {
 
 def alphabet(**symbols: dict[str, Any] | None) -> Alphabet:
     """Symbols of the one tool `pay`, by the raw patterns of their arguments."""
-    return build(
+    return build_alphabet(
         {
             name: (
                 "pay",
@@ -223,6 +223,6 @@ def test_names_of_which_any_is_meant() -> None:
 def test_what_the_user_said_is_named_by_its_first_texts() -> None:
     """Asked for, and missing, with how many more would do."""
     said = said_condition(["ill", "unwell", "doctor", "storm", "ill"])
-    made = build({"a": ("pay", {said.name: condition_pattern(said)})})
+    made = build_alphabet({"a": ("pay", {said.name: condition_pattern(said)})})
     assert asked(made.patterns[0]) == 'the user said "ill" or "unwell" or "doctor" or 1 more'
     assert explain_mismatch(made, "pay", {}, None).startswith('the user did not say "ill" or')

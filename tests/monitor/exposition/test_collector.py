@@ -22,8 +22,8 @@ from collector.metrics.text_format import lines
 from monitor import Monitor, MonitorCollector
 from monitor.exposition.collector import metric_of
 from monitor.exposition.family import Family, Sample
-from monitor.exposition.library_table import TABLE
-from monitor.exposition.monitor_families import families_of
+from monitor.exposition.metric_samples import families_of
+from monitor.exposition.metric_table import TABLE
 from tests.bench.scrape import Crowd
 from tests.golden.test_exposition import rovers
 

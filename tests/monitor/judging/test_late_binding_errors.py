@@ -53,7 +53,7 @@ def state(judge: Monitor) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("stage", ["under", "token", "open", "at"])
+@pytest.mark.parametrize("stage", ["under", "token", "open", "time_in_order"])
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_held_call_that_fails_is_judged_when_its_session_is_seen_again(
     stage: str, number: int, monkeypatch: pytest.MonkeyPatch

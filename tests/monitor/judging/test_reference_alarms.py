@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from collector.metrics.text_format import lines
 from monitor.aggregate.drift import WAYS, WINDOW, Drift, DriftSample
 from monitor.engine import Monitor
-from monitor.exposition.monitor_families import monitor_families
+from monitor.exposition.metric_samples import monitor_families
 from monitor.limits import Limits
 from monitor.records import Evidence, ReferenceAlarm, SessionKey, ToolCall
 from monitor.reference.document import reference_text

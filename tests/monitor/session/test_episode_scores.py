@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.scores.running import PathRows
+from monitor.scores.running_scores import PathRows
 from monitor.scores.score_records import SessionScores
 from monitor.session.judge.judge import Judge, count_code
 from monitor.session.judgement.episode_scores import score

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor import Kind, Limits, Monitor, SessionKey, judge_calls, tool_call
-from monitor.alphabet.match import OwnFacts
+from monitor.alphabet.alphabet import OwnFacts
 from monitor.alphabet.pattern import same
 from monitor.session.data import seen_values
 from monitor.session.data.comparisons import ComparedValue

@@ -3,14 +3,6 @@
 
 const state = { chosen: null, tab: '', page: 1, behind: { question: '', cursors: new Map() }, allCalls: false, last: 'week', by: '', about: { trace_url: '' }, specs: new Map(), seen: new Map() };
 
-/** By name in the address, the id of the field. */
-const FIELDS = {
-  q: 'text', sort: 'sort', only: 'only', reason: 'reason', severity: 'severity', spec: 'spec', mode: 'mode',
-  agent: 'agent', tool: 'tool', age: 'age', from: 'from', to: 'to', namespace: 'namespace',
-  service_version: 'service_version', spec_version: 'spec_version', thing: 'thing',
-};
-const SORT_FIRST = 'harm';
-
 const hashOf = (namespace, id) => `#/${encodeURIComponent(namespace)}/${encodeURIComponent(id)}`;
 const tabKey = (judgement) => JSON.stringify([judgement.spec, judgement.agent, judgement.turn]);
 

@@ -1,5 +1,12 @@
 /* What the list is asked for. */
 
+/** By name in the address, the id of the field. */
+const FIELDS = {
+  q: 'text', sort: 'sort', only: 'only', reason: 'reason', severity: 'severity', spec: 'spec', mode: 'mode',
+  agent: 'agent', tool: 'tool', age: 'age', from: 'from', to: 'to', namespace: 'namespace',
+  service_version: 'service_version', spec_version: 'spec_version', thing: 'thing',
+};
+const SORT_FIRST = 'harm';
 const NANOSECONDS = '000000'; // behind a time in milliseconds
 const SINCE_STEP_MS = 10000; // several pages that look at the last hour share one list
 

@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from collector.receive.admission import Admission
 from collector.receive.bearer_tokens import Tokens
 from collector.receive.grpc.grpcio_server import coding_of
-from collector.receive.grpc.keepalive import Keepalive
+from collector.receive.grpc.http2.keepalive import Keepalive
 from collector.receive.listener.tls import Certificates
 from collector.receive.rate_limits import RateLimit, RateLimits
 from collector.receive.status_codes import ExportStatus, Refusal

@@ -15,7 +15,7 @@ from collector.receive.grpc.builtin_server import GrpcReceiver
 from collector.receive.listener.connection_turns import Turns
 from collector.receive.listener.connections import ConnectionBounds, Connections
 from collector.telemetry.counters import Stats
-from tests.collector.receive.grpc.test_http2 import END_HEADERS, END_STREAM, HEADERS, head
+from tests.collector.receive.grpc.http2.test_http2 import END_HEADERS, END_STREAM, HEADERS, head
 from tests.conformance.http2 import PREFACE, SETTINGS, frame
 
 Run = Callable[[Any], None]

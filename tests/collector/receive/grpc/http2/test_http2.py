@@ -14,8 +14,8 @@ from collector.decode.span import Span
 from collector.receive.admission import Admission
 from collector.receive.export import Export
 from collector.receive.grpc.builtin_server import GrpcReceiver
-from collector.receive.grpc.hpack import Decoder, literal
-from collector.receive.grpc.keepalive import Keepalive
+from collector.receive.grpc.http2.hpack import Decoder, literal
+from collector.receive.grpc.http2.keepalive import Keepalive
 from collector.receive.listener.connections import ConnectionBounds
 from collector.telemetry.counters import Stats
 from collector.telemetry.logs import captured
@@ -382,7 +382,7 @@ def test_a_foreign_client_that_stays_is_closed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bytes are read for a limited time. It does not count as a slow sender."""
-    monkeypatch.setattr("collector.receive.grpc.http2.LINGER_SECONDS", 0.01)
+    monkeypatch.setattr("collector.receive.grpc.http2.connection.LINGER_SECONDS", 0.01)
     monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
@@ -497,7 +497,7 @@ def test_a_client_that_gives_its_answer_no_room_is_closed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A response that finds no window is not kept for ever."""
-    monkeypatch.setattr("collector.receive.grpc.streams.UNREAD_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("collector.receive.grpc.http2.streams.UNREAD_SECONDS_MAX", 0.01)
     monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
 
     async def scenario() -> None:
@@ -645,7 +645,7 @@ def test_a_client_that_does_not_say_that_it_knows(
 ) -> None:
     """After a while the GOAWAY counts as received: later streams are not answered."""
     monkeypatch.setattr("collector.receive.listener.connections.SWEEP_SECONDS", 0.01)
-    monkeypatch.setattr("collector.receive.grpc.lifetime.FAREWELL_SECONDS", 0.05)
+    monkeypatch.setattr("collector.receive.grpc.http2.lifetime.FAREWELL_SECONDS", 0.05)
 
     async def scenario() -> None:
         async with served() as (server, peer):

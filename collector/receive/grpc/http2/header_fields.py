@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from collector.receive.grpc.hpack import Header
+from collector.receive.grpc.http2.hpack import Header
 
 __all__ = ["Section"]
 

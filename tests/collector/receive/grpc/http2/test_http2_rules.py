@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.receive.admission import Admission
-from collector.receive.grpc.frame_budget import (
+from collector.receive.grpc.http2.frame_budget import (
     CALL_FRAMES,
     FRAMES_MAX,
     FRAMES_PER_SECOND,
     FrameBudget,
 )
-from collector.receive.grpc.header_fields import Section
-from collector.receive.grpc.hpack import literal
-from tests.collector.receive.grpc.test_http2 import (
+from collector.receive.grpc.http2.header_fields import Section
+from collector.receive.grpc.http2.hpack import literal
+from tests.collector.receive.grpc.http2.test_http2 import (
     ACK,
     CONTINUATION,
     DATA,
@@ -379,7 +379,7 @@ async def _ping_or_data(peer: Peer) -> int:
 
 def test_the_last_value_of_a_setting_counts() -> None:
     """Of thousands in one frame, the last is applied, once."""
-    from collector.receive.grpc.frames import settings_of
+    from collector.receive.grpc.http2.frames import settings_of
 
     payload = b"".join(setting("window", value) for value in range(10_000))
     assert settings_of(payload) == {4: 9_999}

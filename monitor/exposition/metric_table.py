@@ -1,7 +1,7 @@
 """The metrics of the library: their names, kinds, labels and descriptions, in one table.
 
 To add a metric of the library, add a row to `TABLE` and make its samples in
-`monitor.exposition.monitor_families`. Metrics of the service are in `collector.metrics.service_table`.
+`monitor.exposition.metric_samples`. Metrics of the service are in `collector.metrics.service_table`.
 """
 
 from __future__ import annotations

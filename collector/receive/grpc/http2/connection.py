@@ -5,7 +5,7 @@ short: a request that is read whole, an answer that fits a packet. So nothing is
 pushed, our header blocks are literals, and only an answer that is larger than its window waits.
 
 This module reads frames. What stands alone has a module of its own: `frames` (bytes of a frame),
-`header_blocks` over `hpack` and `header_fields` (headers), `reading` (turns), `streams` (answers, windows),
+`header_blocks` over `hpack` and `header_fields` (headers), `read_turns`, `streams` (answers, windows),
 `closed_streams`, `frame_budget` (floods), `keepalive` (pings), `lifetime` (age, GOAWAY).
 
 Invariants:
@@ -27,8 +27,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from collector.receive.grpc.closed_streams import ClosedStreams
-from collector.receive.grpc.frame_budget import (
+from collector.receive.grpc.http2.closed_streams import ClosedStreams
+from collector.receive.grpc.http2.frame_budget import (
     BLOCK_BYTES_PER_FRAME,
     CALL_FRAMES,
     REFUSAL_FRAMES,
@@ -37,7 +37,7 @@ from collector.receive.grpc.frame_budget import (
     SMALL_DATA_BYTES,
     FrameBudget,
 )
-from collector.receive.grpc.frames import (
+from collector.receive.grpc.http2.frames import (
     ACK,
     BLOCK_BYTES_MAX,
     COMPRESSION_ERROR,
@@ -77,12 +77,12 @@ from collector.receive.grpc.frames import (
     setting,
     settings_of,
 )
-from collector.receive.grpc.header_blocks import HeaderBlocks
-from collector.receive.grpc.header_fields import Section
-from collector.receive.grpc.hpack import Header, HpackError, TooLarge
-from collector.receive.grpc.keepalive import Keepalive
-from collector.receive.grpc.reading import ReadingConnection
-from collector.receive.grpc.streams import (
+from collector.receive.grpc.http2.header_blocks import HeaderBlocks
+from collector.receive.grpc.http2.header_fields import Section
+from collector.receive.grpc.http2.hpack import Header, HpackError, TooLarge
+from collector.receive.grpc.http2.keepalive import Keepalive
+from collector.receive.grpc.http2.read_turns import ReadingConnection
+from collector.receive.grpc.http2.streams import (
     STREAM_WINDOW,
     USUAL_WINDOW,
     GrpcStream,

@@ -11,7 +11,13 @@ from hpack.exceptions import HPACKError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.grpc.hpack import LIST_BYTES_MAX, Decoder, Header, HpackError, literal
+from collector.receive.grpc.http2.hpack import (
+    LIST_BYTES_MAX,
+    Decoder,
+    Header,
+    HpackError,
+    literal,
+)
 
 TEXT = st.binary(max_size=300)
 HEADERS = st.lists(st.tuples(TEXT, TEXT), max_size=8)

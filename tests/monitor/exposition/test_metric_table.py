@@ -11,7 +11,7 @@ from collector.metrics.text_format import lines
 from monitor.aggregate.totals import UNKNOWN_TOOL
 from monitor.engine import Monitor
 from monitor.exposition.family import labels_text
-from monitor.exposition.monitor_families import monitor_families
+from monitor.exposition.metric_samples import monitor_families
 from monitor.limits import SECOND, Limits
 from monitor.records import Evidence, Kind, SessionKey, ToolCall
 from monitor.spec.read import load_specs

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collector.receive.grpc.keepalive import Keepalive
+from collector.receive.grpc.http2.keepalive import Keepalive
 from collector.receive.listener.connections import NEVER
 
 __all__ = ["Lifetime"]

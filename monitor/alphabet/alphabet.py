@@ -31,7 +31,7 @@ __all__ = [
     "Alphabet",
     "OwnFacts",
     "SymbolPatterns",
-    "build",
+    "build_alphabet",
 ]
 
 SymbolPatterns = tuple[str, Mapping[str, Pattern] | None]
@@ -97,7 +97,7 @@ class _Tool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Alphabet:
-    """Tools and patterns of a spec, compiled. Made by `build`."""
+    """Tools and patterns of a spec, compiled. Made by `build_alphabet`."""
 
     symbols: tuple[str, ...]
     """Names by symbol, in declaration order."""
@@ -281,7 +281,7 @@ class Alphabet:
 # --- building ---------------------------------------------------------------------------------
 
 
-def build(
+def build_alphabet(
     symbols: Mapping[str, SymbolPatterns],
     failed_calls: FailedCalls = "no_effect",
     *,

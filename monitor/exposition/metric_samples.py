@@ -25,8 +25,8 @@ from monitor.aggregate.totals import (
     mean,
 )
 from monitor.exposition.family import ExemplarLines, Family, Sample, labels_text
-from monitor.exposition.library_table import PAIR, TABLE, spread_family
 from monitor.exposition.line_templates import at_zero, counters, filled, spread_lines
+from monitor.exposition.metric_table import PAIR, TABLE, spread_family
 from monitor.live.gaps import Gaps
 from monitor.live.monitor_counters import MonitorCounters
 from monitor.records import CALL_KINDS, OBSTACLES, PROFILES, Conventions, Kind, Reason

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.grpc.keepalive import Keepalive, Pings
-from collector.receive.grpc.lifetime import FAREWELL_SECONDS, Lifetime
+from collector.receive.grpc.http2.keepalive import Keepalive, Pings
+from collector.receive.grpc.http2.lifetime import FAREWELL_SECONDS, Lifetime
 from collector.receive.listener.connections import NEVER
 
 HEAD_SECONDS = 10.0

@@ -17,7 +17,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-from collector.receive.grpc.frames import (
+from collector.receive.grpc.http2.frames import (
     DATA,
     END_HEADERS,
     END_STREAM,
@@ -33,8 +33,8 @@ from collector.receive.grpc.frames import (
     frame,
     number_of,
 )
-from collector.receive.grpc.keepalive import Keepalive, Pings
-from collector.receive.grpc.lifetime import Lifetime
+from collector.receive.grpc.http2.keepalive import Keepalive, Pings
+from collector.receive.grpc.http2.lifetime import Lifetime
 from collector.receive.listener.connections import NEVER, ConnectionBase, Connections, Data
 
 __all__ = ["STREAM_WINDOW", "USUAL_WINDOW", "FixedAnswer", "GrpcStream", "StreamConnection"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from collector.receive.grpc.frames import (
+from collector.receive.grpc.http2.frames import (
     BLOCK_BYTES_MAX,
     CONTINUATION,
     END_HEADERS,
@@ -22,8 +22,8 @@ from collector.receive.grpc.frames import (
     depends_on_itself,
     unpadded,
 )
-from collector.receive.grpc.header_fields import Section
-from collector.receive.grpc.hpack import Decoder
+from collector.receive.grpc.http2.header_fields import Section
+from collector.receive.grpc.http2.hpack import Decoder
 
 __all__ = ["HeaderBlocks"]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.alphabet.alphabet import Alphabet, build_alphabet, specificity
 from monitor.alphabet.call_facts import result_name
 from monitor.alphabet.failed_calls import FailedCalls
-from monitor.alphabet.match import Alphabet, build, specificity
 from monitor.alphabet.pattern import parse
 from monitor.alphabet.token import Token
 from monitor.partial import PartialArguments
@@ -24,7 +24,7 @@ CORE = Path(__file__).parents[3] / ".." / "shared" / "core"
 
 def alphabet(failed_calls: FailedCalls = "no_effect", /, **symbols: Any) -> Alphabet:
     """`name=(tool, {argument: raw pattern} or None)`."""
-    return build(
+    return build_alphabet(
         {
             name: (
                 tool,
@@ -356,7 +356,7 @@ def test_a_call_with_a_known_result_has_its_symbol_however_many_there_are() -> N
         f"s{i}": ("pay", {result_name(f"lines[{i}].id"): parse({"regex": f"^{i}"})})
         for i in range(12)
     }
-    made = build(symbols)
+    made = build_alphabet(symbols)
     for i in range(12):
         result = {"lines": [{"id": "x"}] * i + [{"id": str(i)}]}
         assert made.match("pay", {}, False, (result,)) == i

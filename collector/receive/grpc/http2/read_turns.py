@@ -16,8 +16,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
-from collector.receive.grpc.keepalive import Keepalive
-from collector.receive.grpc.streams import StreamConnection
+from collector.receive.grpc.http2.keepalive import Keepalive
+from collector.receive.grpc.http2.streams import StreamConnection
 from collector.receive.listener.connection_turns import Turns
 from collector.receive.listener.connections import COPIED_BYTES, Connections, Data, part
 

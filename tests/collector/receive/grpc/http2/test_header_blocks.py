@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.receive.grpc.frames import (
+from collector.receive.grpc.http2.frames import (
     BLOCK_BYTES_MAX,
     CONTINUATION,
     DATA,
@@ -21,7 +21,7 @@ from collector.receive.grpc.frames import (
     ConnectionFault,
     number_of,
 )
-from collector.receive.grpc.header_blocks import HeaderBlocks
+from collector.receive.grpc.http2.header_blocks import HeaderBlocks
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=5))

@@ -12,7 +12,7 @@ import pytest
 from monitor.automaton.dfa import Automaton, build
 from monitor.records import Conventions
 from monitor.scores import paper_formulas
-from monitor.scores.running import Goldens, HarmTally, PathRows, efficiency
+from monitor.scores.running_scores import Goldens, HarmTally, PathRows, efficiency
 
 
 def task(edges: dict[tuple[str, str], str], accepting: list[str]) -> Automaton:

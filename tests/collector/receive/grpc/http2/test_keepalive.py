@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.receive.grpc.keepalive import PING_STRIKES_MAX, Keepalive, Pings
+from collector.receive.grpc.http2.keepalive import PING_STRIKES_MAX, Keepalive, Pings
 
 
 def test_pings_that_come_too_soon() -> None:
