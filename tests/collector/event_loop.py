@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-__all__ = ["run", "until"]
+__all__ = ["WAIT_SECONDS", "run", "until"]
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
+"""What takes so long does not come: a busy machine may be ten times slower than usual."""
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:

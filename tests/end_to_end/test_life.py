@@ -212,7 +212,7 @@ def test_an_idle_session_ends(serve: Serve) -> None:
         "--specs",
         "dfa_specs/farm_rover.yaml",
         OFFRAILS_HISTORY="complete",
-        OFFRAILS_SESSIONS_IDLE_SECONDS="0.3",
+        OFFRAILS_SESSIONS_IDLE_SECONDS="3",
     )
     send(service, Rover("good", 1).calls(*GOLDEN).spans)
     send(service, Rover("bad", 2).calls("unlock_safety", "water").spans)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 MILLISECOND = 1_000_000
 STEP_NS = 20 * MILLISECOND
-IDLE_SECONDS = 0.2
+IDLE_SECONDS = 3
+"""An ended session is forgotten after twice that: longer than the test takes to look at it."""
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "move": {"x": 3, "y": 4},
     "scan": {"area": "field 3"},

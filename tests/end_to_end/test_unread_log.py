@@ -162,7 +162,7 @@ def test_a_start_that_fails_ends_though_nobody_reads_why(tmp_path: Path) -> None
     reader, end = full_pipe()
     failing = {("--http", "unix:/nonexistent/socket"): 1, ("--specs", "x.y"): 2}
     services = [Service(arguments, stderr=end) for arguments in failing]
-    codes = [service.process.wait(20) for service in services]
+    codes = [service.process.wait(60) for service in services]
     assert codes == list(failing.values())
     os.close(reader)
     os.close(end)

@@ -15,7 +15,7 @@ from collector.net.watched_files import UnusableFileError
 from collector.receive.request import Signal
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body, http
-from tests.collector.event_loop import run, until
+from tests.collector.event_loop import WAIT_SECONDS, run, until
 from tests.collector.forward.hops import GrpcHop, HttpHop, answer
 from tests.collector.forward.running import LISTENERS, metrics, post, service
 from tests.collector.forward.telemetry import SIGNALS, Protocol, export
@@ -139,7 +139,12 @@ def _post_proto(address: str, packed: bytes) -> int:
     kind = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
     url = f"http://{address}/v1/traces"
     return httpx.post(
-        url, content=packed, headers=kind, trust_env=False, verify=False
+        url,
+        content=packed,
+        headers=kind,
+        timeout=WAIT_SECONDS,
+        trust_env=False,
+        verify=False,
     ).status_code
 
 
@@ -152,7 +157,9 @@ def _call(address: str, whole: bytes, metadata: Any = ()) -> None:
 
     method = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
     with grpc.insecure_channel(address) as channel:
-        channel.unary_unary(method, _bytes, _bytes)(whole, timeout=10, metadata=metadata)
+        channel.unary_unary(method, _bytes, _bytes)(
+            whole, timeout=WAIT_SECONDS, metadata=metadata
+        )
 
 
 @pytest.mark.parametrize(("protocol", "server"), LISTENERS)

@@ -22,7 +22,7 @@ from collector.forward.next_hop import SYNC_MAX
 from collector.receive.status_codes import ExportStatus, Refusal, retry_seconds, status_bytes
 from collector.telemetry.logs import captured
 from tests.collector.app.test_service import body, http
-from tests.collector.event_loop import run, until
+from tests.collector.event_loop import WAIT_SECONDS, run, until
 from tests.collector.forward.hops import OK, GotHttp, GrpcHop, HttpHop, Status, answer
 from tests.collector.forward.running import LISTENERS, metrics, post, service
 from tests.collector.forward.telemetry import SIGNALS, Protocol, export
@@ -56,7 +56,7 @@ def _bytes(given: bytes) -> bytes:
 def _call(address: str, path: str, sent: bytes) -> Told:
     with grpc.insecure_channel(address) as channel:
         try:
-            got = channel.unary_unary(METHODS[path], _bytes, _bytes)(sent, timeout=10)
+            got = channel.unary_unary(METHODS[path], _bytes, _bytes)(sent, timeout=WAIT_SECONDS)
         except grpc.RpcError as error:
             found: Any = error
             details = dict(found.trailing_metadata()).get("grpc-status-details-bin", b"")
@@ -68,7 +68,12 @@ def _call(address: str, path: str, sent: bytes) -> Told:
 def _post(address: str, path: str, sent: bytes) -> Told:
     headers = {"content-type": "application/x-protobuf"}
     found = httpx.post(
-        f"http://{address}{path}", content=sent, headers=headers, trust_env=False, verify=False
+        f"http://{address}{path}",
+        content=sent,
+        headers=headers,
+        timeout=WAIT_SECONDS,
+        trust_env=False,
+        verify=False,
     )
     wait = found.headers.get("retry-after")
     text = "" if found.is_success else found.content.decode("utf-8", "replace")
