@@ -19,6 +19,7 @@ import httpcore
 from offrails_guard.awaiting_outcome.decision_ids import DecisionIds
 from offrails_guard.mcp.gate import Gate
 from offrails_guard.mcp.messages import traceparent
+from offrails_guard.mcp.server_connections import ServerConnections
 
 __all__ = ["HttpProxy"]
 
@@ -28,9 +29,6 @@ BODY_BYTES_MAX: Final = 16 << 20
 SEEN_BYTES_MAX: Final = 1 << 20
 """Bytes of a response's body or of one of its events; a call with a longer result is settled by
 spans."""
-
-CONNECT_SECONDS: Final = 10.0
-CONNECTIONS_MAX: Final = 1024
 
 OF_A_CONNECTION: Final = frozenset(
     b"connection host keep-alive proxy-authenticate proxy-authorization te trailer "
@@ -69,7 +67,7 @@ class HttpProxy:
         self._origin = origin.rstrip("/").encode()
         self._host = parts.netloc.rpartition("@")[2].encode()
         context = ssl.create_default_context() if parts.scheme == "https" else None
-        self._pool = httpcore.AsyncConnectionPool(context, max_connections=CONNECTIONS_MAX)
+        self._connections = ServerConnections(httpcore.URL(self._origin).origin, context)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serves one request."""
@@ -107,7 +105,7 @@ class HttpProxy:
 
     async def aclose(self) -> None:
         """Closes the connections to the server."""
-        await self._pool.aclose()
+        await self._connections.aclose()
 
     async def _forward(
         self, scope: Message, body: bytes, awaiting: DecisionIds, send: Send
@@ -119,12 +117,8 @@ class HttpProxy:
         headers = [(b"host", self._host), *kept]
         begun = False
         try:
-            async with self._pool.stream(
-                scope["method"],
-                target,
-                headers=headers,
-                content=body or None,
-                extensions={"timeout": {"connect": CONNECT_SECONDS}},
+            async with self._connections.stream(
+                scope["method"], target, headers, body or None
             ) as response:
                 begun = True
                 self._note_session(scope, response)
