@@ -7,8 +7,10 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from collector.cli.inputs import USAGE
+from collector.telemetry.log_writer import FLUSH_SECONDS, print_in_thread
 from monitor.spec.suggestions import closest
 
 __all__ = ["CommandParser", "add_specs", "add_token_file", "to_path", "to_whole"]
@@ -27,6 +29,12 @@ class CommandParser(argparse.ArgumentParser):
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}{self._hint(rest[0])}")
         return found, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Like argparse, but the program ends where nobody reads why: the exit code says it, too."""
+        text = f"{self.format_usage()}{self.prog}: error: {message}"
+        print_in_thread(text, sys.stderr).join(FLUSH_SECONDS)
+        raise SystemExit(USAGE)
 
     def _hint(self, unknown: str) -> str:
         """Names the option that was probably meant."""

@@ -169,15 +169,18 @@ def test_a_start_that_fails_ends_though_nobody_reads_why(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("tail", "http://127.0.0.1:1"), 1), (("tail", "--twice"), 2)]
+)
 def test_a_verb_that_fails_says_so_by_its_code_though_nobody_reads_why(
-    *, is_full: bool
+    arguments: tuple[str, ...], code: int, *, is_full: bool
 ) -> None:
     """Whoever would read standard error has gone, or does not read: the exit code is the same."""
     reader, end = full_pipe() if is_full else os.pipe()
     if not is_full:
         os.close(reader)
-    command = (*OFFRAILS, "tail", "http://127.0.0.1:1")
-    assert subprocess.run(command, stderr=end, check=False, timeout=60).returncode == 1
+    ended = subprocess.run((*OFFRAILS, *arguments), stderr=end, check=False, timeout=60)
+    assert ended.returncode == code
     os.close(end)
     if is_full:
         os.close(reader)
