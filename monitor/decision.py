@@ -150,6 +150,13 @@ class CallDecision(NamedTuple):
         return Answer.ALLOW if deciding is None else deciding.enforced
 
     @property
+    def moves_nothing(self) -> bool:
+        """True if the call is right, and leaves the state of every spec as it is: no later call depends on it."""
+        return all(
+            each.kind is Kind.SELF_LOOP and each.answer is Answer.ALLOW for each in self.specs
+        )
+
+    @property
     def would_deny(self) -> bool:
         """True if some spec only advises to deny the call."""
         return any(each.would_deny for each in self.specs)

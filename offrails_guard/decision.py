@@ -74,7 +74,7 @@ class Decision:
             raise UnreadableDecisionError("no decision in it")
         if answer.get("matched") is False:
             word = NO_SPEC
-        allowed = policies.allow(word)
+        allowed = policies.allow(word, blocks=_blocks(answer))
         return cls(
             allowed=allowed,
             decision=word,
@@ -123,6 +123,18 @@ class Decision:
     def held(self) -> bool:
         """True if the monitor counts on the call, and so waits for what becomes of it."""
         return bool(self.decision_id) and self.raw.get("committed") is not False
+
+
+def _blocks(answer: Mapping[str, Any]) -> bool:
+    """False if only specs that advise do not know. An answer that names no specs counts as that of one that blocks."""
+    specs = answer.get("specs")
+    if not isinstance(specs, list) or not specs:
+        return True
+    return any(
+        not isinstance(each, dict)
+        or (each.get("decision") == UNKNOWN and each.get("enforce", "block") == "block")
+        for each in specs
+    )
 
 
 NOT_PLACED: Final = (

@@ -20,12 +20,19 @@ class Policies(NamedTuple):
     on_unavailable: Policy = "allow"
     """Nobody could be asked in time."""
     on_unknown: Policy = "allow"
-    """Policy if it is not known whether the call is harmful."""
+    """Under a spec that blocks, it is not known whether the call is harmful."""
     on_no_spec: Policy = "allow"
     """No spec matches the agent."""
 
-    def allow(self, word: str) -> bool:
-        """Whether to make a call with this decision."""
+    def allow(self, word: str, *, blocks: bool = True) -> bool:
+        """Whether to make a call with this decision.
+
+        Args:
+            word: of the decision.
+            blocks: False if only specs that advise do not know; they stop no call.
+        """
+        if word == UNKNOWN and not blocks:
+            return True
         settings = {
             UNAVAILABLE: self.on_unavailable,
             UNKNOWN: self.on_unknown,

@@ -11,8 +11,9 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, Final
 
 from offrails_guard.in_process.extras import missing
@@ -34,7 +35,7 @@ except ImportError as problem:
 from offrails_guard.base import BaseGuard, Session
 from offrails_guard.decision import NO_REASON, NOTHING, Decision, Outcome
 from offrails_guard.forks import hold_at_fork
-from offrails_guard.policies import NO_SPEC, Policy
+from offrails_guard.policies import NO_SPEC, UNKNOWN, Policy
 from offrails_guard.question import Call, Question, QuestionContext
 
 __all__ = ["CONFIRM_SECONDS", "HELD_MAX", "Deliver", "LocalGuard"]
@@ -42,10 +43,13 @@ __all__ = ["CONFIRM_SECONDS", "HELD_MAX", "Deliver", "LocalGuard"]
 Deliver = Callable[[Sequence[Verdict]], None]
 
 HELD_MAX: Final = 4096
-"""Calls whose outcome can still be said; beyond it the oldest is forgotten."""
+"""Calls whose outcome can still be said; beyond it the oldest that is not on its way is forgotten."""
 
 BESIDE_MAX: Final = 256
-"""Calls of one session that are on their way; at the bound the oldest counts no more."""
+"""Calls of one session that are on their way; at the bound the oldest that changes nothing counts no more."""
+
+LOOKED_AT_MAX: Final = BESIDE_MAX + 1
+"""Calls, from the oldest on, among which the least needed is looked for at a bound."""
 
 CONFIRM_SECONDS: Final = 60.0
 """Time in which a call is confirmed, as a service's `decide.confirm_seconds`."""
@@ -219,8 +223,12 @@ class LocalGuard(BaseGuard):
         """What the agent is to do; where it goes ahead, the call counts from now on."""
         matched = bool(found.specs) or self.monitor.matches(call)
         word = found.enforced.value if matched else NO_SPEC
-        allowed = self.policies.allow(word)
-        id_ = self._hold(call, proof, counts=allowed) if commit else ""
+        blocks = any(
+            each.enforce == "block" and each.answer.value == UNKNOWN for each in found.specs
+        )
+        allowed = self.policies.allow(word, blocks=blocks)
+        held = _Held(call, proof, moves_nothing=found.moves_nothing)
+        id_ = self._hold(held, counts=allowed) if commit else ""
         if commit and allowed:
             until_ns = call.start_ns + self._confirm_ns
             self.monitor.reservations.reserve(call.session, found.claims, until_ns)
@@ -240,21 +248,21 @@ class LocalGuard(BaseGuard):
 
     # --- calls that are on their way ----------------------------------------------------------------
 
-    def _hold(self, call: ToolCall, proof: Proof | None, *, counts: bool) -> str:
+    def _hold(self, held: _Held, *, counts: bool) -> str:
         """Remembers a call until its outcome is said; later decisions count on it if it `counts`."""
-        id_ = call.span_id.hex()
-        held = _Held(call, proof)
+        id_ = held.call.span_id.hex()
         if counts:
             held.counts = True
             self._open.append(held)
-            mine = self._beside.setdefault(call.session, {})
+            mine = self._beside.setdefault(held.call.session, {})
             mine[id_] = held
             if len(mine) > BESIDE_MAX:
-                self._take_back(next(iter(mine.values())))
+                self._take_back(_least_needed(mine.values()))
         self._held[id_] = held
         if len(self._held) > HELD_MAX:
-            _, oldest = self._held.popitem(last=False)
-            self._take_back(oldest)
+            gone = _least_needed(self._held.values())
+            del self._held[gone.call.span_id.hex()]
+            self._take_back(gone)
         return id_
 
     def _settle(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...]) -> None:
@@ -322,14 +330,28 @@ class LocalGuard(BaseGuard):
 class _Held:
     """A call that was decided, and whose outcome is not said."""
 
-    __slots__ = ("call", "counts", "proof")
+    __slots__ = ("call", "counts", "moves_nothing", "proof")
 
-    def __init__(self, call: ToolCall, proof: Proof | None) -> None:
+    def __init__(self, call: ToolCall, proof: Proof | None, *, moves_nothing: bool) -> None:
         self.call: Final = call
+        self.moves_nothing: Final = moves_nothing
+        """True if no later call depends on it."""
         self.proof: Final = proof
         """What its question said of the session's beginning."""
         self.counts = False
         """True while later decisions count on it."""
+
+
+def _least_needed(every: Iterable[_Held]) -> _Held:
+    """The first that is not on its way; else the first that changes nothing; else the first.
+
+    A model must not be able to push a call of its own out by asking about others.
+    """
+    first = [*islice(every, LOOKED_AT_MAX)]
+    for each in first:
+        if not each.counts:
+            return each
+    return next((each for each in first if each.moves_nothing), first[0])
 
 
 def _raw(call: ToolCall, found: CallDecision, decision_id: str, message: str) -> dict[str, Any]:

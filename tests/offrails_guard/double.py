@@ -48,6 +48,8 @@ class Double:
         """How long each question takes; one is answered after the other."""
         self.matched = True
         """False: no spec matches any agent."""
+        self.specs: list[dict[str, Any]] = []
+        """What each spec says, in every answer."""
         self.decisions: queue.Queue[Seen] = queue.Queue()
         self.outcomes: queue.Queue[tuple[str, str]] = queue.Queue()
         self.results: list[Any] = []
@@ -86,6 +88,7 @@ class Double:
             "message": DENIED if word == "deny" else "",
             "matched": self.matched,
             "committed": word != "deny",
+            "specs": self.specs,
         }
 
 

@@ -96,6 +96,20 @@ def test_an_unknown_call_is_the_settings(
         assert double.outcome() == (decision.decision_id, "skipped")
 
 
+@pytest.mark.parametrize(
+    ("enforced", "allowed"),
+    [(["advise"], True), (["off", "advise"], True), (["advise", "block"], False), ([], False)],
+)
+def test_specs_that_advise_stop_no_call_that_they_do_not_know(
+    double: Double, make: Make, enforced: list[str], allowed: bool
+) -> None:
+    """`on_unknown` is about specs that block; an answer without specs counts as that of one."""
+    double.specs = [{"decision": "unknown", "enforce": each} for each in enforced]
+    decision = make(on_unknown="deny").check("what", {})
+
+    assert (decision.allowed, decision.decision) == (allowed, "unknown")
+
+
 def test_unknown_arguments_are_not_sent(double: Double, make: Make) -> None:
     """None is no key of the question; no arguments are an empty object."""
     guard = make()

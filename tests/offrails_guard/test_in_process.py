@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 from collections.abc import Sequence
@@ -88,6 +89,38 @@ def test_an_unknown_call_is_the_settings(setting: Any, allowed: bool) -> None:
     assert "depends on the arguments of the call" in decision.message
     assert decision.raw["committed"] is allowed
     assert judgement(guard)["calls"] == 1
+
+
+def test_a_spec_that_advises_stops_no_call_that_it_does_not_know() -> None:
+    """As it stops none that is harmful: `on_unknown` is about specs that block."""
+    guard = make(SHOP.replace("block", "advise"), on_unknown="deny")
+    guard.outcome(guard.check("approve", {}).decision_id, "ran")
+    decision = guard.check("pay")
+
+    assert (decision.decision, decision.allowed) == ("unknown", True)
+    assert decision.raw["committed"]
+
+
+@pytest.mark.parametrize(("tool", "asked"), [("pay", HELD_MAX + 10), ("look", 600)])
+def test_a_call_on_its_way_is_not_pushed_out_by_questions(tool: str, asked: int) -> None:
+    """However often a model asks about calls that are denied, or change nothing, its payment counts until it is made."""
+    text = SHOP.replace("alphabet: {", "reads: [look]\nalphabet: {look: {tool: look}, ")
+    milliseconds = itertools.count(1_800_000_000_000)
+    guard = LocalGuard(
+        Monitor(specs(text), Limits(history_complete=True)),
+        clock=lambda: next(milliseconds) * SECOND // 1_000,
+        session="s1",
+        service="shop",
+    )
+    guard.outcome(guard.check("approve", {}).decision_id, "ran")
+    paid = guard.check("pay", {"amount": 5})
+    for _ in range(asked):
+        guard.check(tool, {"amount": 5} if tool == "pay" else {})
+
+    assert paid.allowed
+    assert not guard.check("pay", {"amount": 5}).allowed
+    guard.outcome(paid.decision_id, "ran")
+    assert not guard.check("pay", {"amount": 5}).allowed
 
 
 def test_a_denied_call_that_is_made_is_judged() -> None:

@@ -30,9 +30,10 @@ began at 10:00:00.1 and ended at 10:00:04. It is the same call, so from now on t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 from collector.calls.call.call import LogicalCall
@@ -88,7 +89,10 @@ DIGITS_MAX: Final = 16
 """Hexadecimal digits of a decision's number."""
 
 BESIDE_MAX: Final = 256
-"""Calls of one session that go ahead and are not confirmed; the oldest counts no more at the bound."""
+"""Calls of one session that go ahead and are not confirmed; the least needed counts no more at the bound."""
+
+LOOKED_AT_MAX: Final = BESIDE_MAX + 1
+"""Calls, from the oldest on, among which the least needed is looked for at a bound."""
 
 BEGINNINGS_MAX: Final = 10_000
 """Sessions that clients have reported as new."""
@@ -100,7 +104,8 @@ SHORT_ID: Final = 32
 """Characters of a session's id that are remembered as they are."""
 
 ALIKE_MAX: Final = 64
-"""Calls of one tool in one session, or in one trace, that a span may meet; the oldest is settled at the bound."""
+"""Calls of one tool in one session, or in one trace, that a span may meet, beside those on their way; the oldest is settled at
+the bound."""
 
 
 class QuestionCall(NamedTuple):
@@ -248,6 +253,18 @@ def _short(key: SessionKey) -> SessionKey:
     )
 
 
+def _least_needed(entries: Iterable[DecidedCall]) -> DecidedCall:
+    """The first that is not on its way; else the first that changes nothing; else the first.
+
+    A model must not be able to push a call of its own out by asking about others.
+    """
+    first = [*islice(entries, LOOKED_AT_MAX)]
+    for each in first:
+        if each.state is not DecisionState.OPEN:
+            return each
+    return next((each for each in first if each.decision.moves_nothing), first[0])
+
+
 SaysRefusal = Callable[[DecidedCall, LogicalCall], bool]
 
 
@@ -346,7 +363,8 @@ class DecidedCalls:
         self._by_tenant.setdefault(entry.tenant, OrderedDict())[entry.number] = entry
         self._counts.add(entry.tenant, 1)
         self._bytes.add(entry.tenant, entry.size)
-        gone = self._index(entry)
+        self._index(entry)
+        gone = list[DecidedCall]()
         if entry.state is DecisionState.OPEN:
             self._open[entry.number] = entry
             mine = self._beside.setdefault(entry.call.session, {})
@@ -356,7 +374,7 @@ class DecidedCalls:
             )
             if len(mine) > BESIDE_MAX:
                 self.overflowed += 1
-                gone += self._lost(next(iter(mine.values())))
+                gone += self._lost(_least_needed(mine.values()))
         while len(self._by_number) > self.entries_max:
             gone += self._give_way(self._counts)
         while self._bytes.total > self.bytes_max and len(self._by_number) > 1:
@@ -520,18 +538,17 @@ class DecidedCalls:
 
     # --- places -----------------------------------------------------------------------------------
 
-    def _index(self, entry: DecidedCall) -> list[DecidedCall]:
-        """Makes a call one that spans may meet; returns what goes for it, as `add` does."""
-        call, gone = entry.call, list[DecidedCall]()
+    def _index(self, entry: DecidedCall) -> None:
+        """Makes a call one that spans may meet. Too many like it are forgotten, but none on its way: denied ones would push it out."""
         self.size += 1
         for index, key in self._places(entry):
-            alike = index.setdefault(key, {}).setdefault(call.tool, [])
+            alike = index.setdefault(key, {}).setdefault(entry.call.tool, [])
             alike.append(entry)
             if len(alike) > ALIKE_MAX:
-                oldest = alike[0]
-                self.overflowed += 1
-                gone += self._lost(oldest)
-        return gone
+                settled = [each for each in alike if each.state is not DecisionState.OPEN]
+                for each in settled[:-ALIKE_MAX]:
+                    self.overflowed += 1
+                    self._forget(each)
 
     def _unindex(self, entry: DecidedCall) -> None:
         found = False
@@ -555,10 +572,10 @@ class DecidedCalls:
             yield self._by_trace, (call.session.namespace, call.trace_id)
 
     def _give_way(self, held: Holdings) -> list[DecidedCall]:
-        """The tenant that holds most loses its oldest call."""
+        """The tenant that holds most loses a call."""
         self.overflowed += 1
         entries = self._by_tenant[held.most()]
-        return self._lost(next(iter(entries.values())))
+        return self._lost(_least_needed(entries.values()))
 
     def _lost(self, entry: DecidedCall) -> list[DecidedCall]:
         self._forget(entry)

@@ -805,11 +805,43 @@ def test_arguments_are_bounded_in_bytes_and_freed_when_told() -> None:
 def test_many_equal_calls_of_a_session_stay_bounded() -> None:
     """What a span is compared with has a bound; calls beyond it are taken back."""
     client = Client()
-    for number in range(200):
+    for number in range(400):
         client.ask("look", at=1 + number / 1_000)
 
+    assert client.pipeline.decided.size == 256
+    assert client.count("decisions_unconfirmed") == 144
+
+    client = Client(enforce="block")
+    for number in range(200):
+        client.ask("pay", at=1 + number / 1_000)
     assert client.pipeline.decided.size == 64
-    assert client.count("decisions_unconfirmed") == 136
+
+
+@pytest.mark.parametrize(("tool", "asked"), [("pay", 200), ("look", 600)])
+def test_a_call_on_its_way_is_not_pushed_out_by_questions(tool: str, asked: int) -> None:
+    """However often a model asks about calls that are denied, or change nothing, its payment counts until it is made."""
+    client = Client(enforce="block")
+    client.tell(client.ask("approve", at=1)[0], "ran", at=1.1)
+    (paid,) = client.ask("pay", at=2)
+    found = {client.one(tool, at=3 + number / 1_000) for number in range(asked)}
+
+    assert found == {"deny" if tool == "pay" else "allow"}
+    assert client.one("pay", at=4) == "deny"
+    assert client.tell(paid, "ran", at=5) is True
+    assert client.one("pay", at=6) == "deny"
+
+
+def test_calls_on_their_way_outlive_the_settled_ones_of_their_tenant() -> None:
+    """At the bound of all decisions, those that nothing depends on are forgotten first."""
+    table = DecidedCalls(entries_max=50)
+    client = Client(enforce="block", decided=table)
+    client.tell(client.ask("approve", at=1)[0], "ran", at=1.1)
+    (paid,) = client.ask("pay", at=2)
+    for number in range(200):
+        client.ask("pay", at=3 + number / 1_000, session=f"other{number}")
+
+    assert len(table) == 50
+    assert client.tell(paid, "ran", at=5) is True
 
 
 def test_denied_calls_are_bounded_in_bytes_and_in_time() -> None:
