@@ -6,6 +6,7 @@ Unknown keys are refused. Each message names the file, line and key, or the vari
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -124,13 +125,14 @@ def place(
     """Where a setting was given: the file with line and column, the variable, or the option.
 
     Args:
-        key: the setting or its section, such as `receiver.tls.cert`.
+        key: the setting or its section, such as `receiver.tls.cert` or `forward[0].endpoint`.
         file: as for `load`, which read it.
         environ: as for `load`.
         options: as for `load`.
     """
     document = _read(file) if file else Document({}, {}, {})
-    return _where(tuple(key.split(".")), document, file, _origin(environ, options))
+    path = tuple(int(each) if each.isdigit() else each for each in re.findall(r"[^.[\]]+", key))
+    return _where(path, document, file, _origin(environ, options))
 
 
 def _origin(
@@ -201,6 +203,8 @@ def _where(
     for given, name in origin.items():  # about a section: any of its parts
         if given[: len(path)] == path:
             return name
+    if file is None:  # a default, which does not go with what was given
+        return "the settings"
     line, column = document.place(at)
     return f"{file}:{line}:{column}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -41,20 +42,30 @@ def refuse_loops(hops: Iterable[NextHopSettings], addresses: Mapping[str, str]) 
                 raise UnusableFileError(setting, f"{parts.hostname}:{port}", why)
 
 
-def _resolved(host: str, port: int) -> list[str]:
-    """Addresses of a host; none where it is not known now."""
-    with suppress(OSError, UnicodeError):
-        return [
-            str(found[4][0])
+def _resolved(host: str, port: int) -> set[str]:
+    """Addresses that are reached under a host; none where it is not known now."""
+    with suppress(OSError, ValueError):
+        return {
+            _reached(str(found[4][0]))
             for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        ]
-    return []
+        }
+    return set()
+
+
+def _reached(address: str) -> str:
+    """The address at which a connection to it arrives: who connects to no address in particular stays on the machine."""
+    found = ip_address(address)
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    if found.is_unspecified:
+        return "127.0.0.1" if found.version == 4 else "::1"
+    return str(found)
 
 
 def _answers(own: Address, host: str) -> bool:
     """True if who connects to the host, at the listener's port, reaches the listener."""
     if own.host in ("", "::", "0.0.0.0"):  # noqa: S104 - it is compared, not bound
-        return _is_ours(host)
+        return _is_ours(host) and (own.host != "0.0.0.0" or ":" not in host)  # noqa: S104
     return host in _resolved(own.host, own.port)
 
 

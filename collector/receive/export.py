@@ -267,20 +267,22 @@ class Export:
         """
         request = Request(signal, body, encoding, transport, sender, metadata)
         try:
-            try:
-                if len(body) <= LARGE_BYTES:
-                    answer = self._ingest(request)
-                else:
-                    answer = await self._ingest_slices(request, room)
-            except Refusal as refusal:
-                self._send_anyway(refusal, request)
-                raise
+            if len(body) <= LARGE_BYTES:
+                answer = self._ingest(request)
+            else:
+                answer = await self._ingest_slices(request, room)
+        except Refusal as refusal:
+            self._send_anyway(refusal, request)
+            self.note_refusal(refusal, signal, sender, body)
+            raise
+        try:
             if self._forward is not None:
                 answer = await self._deliver(self._forward, request, answer)
             is_kept = signal == "traces" or self._forward is not None
             if self._keep is not None and self._keep.waits and is_kept:
                 await self._keep.synced()
         except Refusal as refusal:
+            refusal.noted = self.judges  # what is judged is not missing, though it comes again
             self.note_refusal(refusal, signal, sender, body)
             raise
         self._note_arrival(signal, body)
@@ -308,7 +310,11 @@ class Export:
             self.note_refusal(refusal, signal, sender, body)
             raise
         if self._forward is not None:
-            self._forward.send(request)
+            try:
+                self._forward.send(request)
+            except Refusal as refusal:
+                refusal.noted = self.judges  # as in `ingest`
+                raise
         self._note_arrival(signal, body)
         return answer
 

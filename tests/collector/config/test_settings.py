@@ -13,7 +13,7 @@ from collector.config.masking import as_yaml
 from collector.config.section import leaves
 from collector.config.settings.forward import NextHopSettings
 from collector.config.settings.settings import Settings
-from collector.config.sources import SettingsError, load
+from collector.config.sources import SettingsError, load, place
 
 
 @pytest.fixture
@@ -70,6 +70,17 @@ def test_what_is_no_section_is_not_overridden(
 ) -> None:
     """If the file has no section there, a variable or option for one of its keys is refused."""
     assert told in problem(written(text), environ, options)
+
+
+def test_the_place_of_a_setting_is_told_wherever_it_was_given(tmp_path: Path) -> None:
+    """An entry of a list has its line in the file, or its option; a default has no place."""
+    file = tmp_path / "c.yaml"
+    file.write_text("forward:\n  - endpoint: http://a:1\n  - endpoint: http://b:2\n")
+    key = "forward[1].endpoint"
+    assert place(key, file, {}, {}) == f"{file}:3:5"
+    assert place(key, None, {}, {("forward",): ["http://a:1"]}) == "--forward"
+    assert place(key, None, {"OFFRAILS_FORWARD": "http://a:1"}, {}) == "OFFRAILS_FORWARD"
+    assert place("receiver.tls.cert", None, {}, {}) == "the settings"
 
 
 def test_a_section_without_keys_is_filled(written: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -253,6 +254,60 @@ def test_partial_success_is_the_senders_too(protocol: Protocol, server: str) -> 
             assert (logs.rejected_log_records, logs.error_message) == (3, "too old")
             told = await send(app, protocol)
             assert ExportTraceServiceResponse.FromString(told.body) == warning
+
+    with captured():
+        run(main)
+
+
+def test_what_a_full_queue_refuses_is_judged_for_certain() -> None:
+    """So it is where a queue has no room, and its next hop is to refuse."""
+
+    async def main() -> None:
+        hop = NextHopSettings(
+            endpoint="http://127.0.0.1:9", on_full="refuse", queue_bytes=1_024
+        )
+        async with service(hop) as app:
+            codes = []
+            for number in range(6):
+                now = time.time_ns()
+                sent = body("water").replace(b'"1"', b'"%d"' % now)
+                sent = sent.replace(b'"2"', b'"%d"' % (now + 1)).replace(
+                    b'"s"', b'"s%d"' % number
+                )
+                sent = sent.replace(b"01" * 16, b"%032d" % (number + 1)).replace(
+                    b"02" * 8, b"%016d" % (number + 1)
+                )
+                codes.append(await post(app, sent))
+            app.step()
+            assert set(codes) == {200, 503}
+            found = list(app.monitor.judgements())
+            assert [each["harmful"] for each in found] == [1] * 6
+
+    with captured():
+        run(main)
+
+
+@pytest.mark.parametrize("status", ["503 Busy", "429 Too Many Requests"])
+def test_what_a_next_hop_refuses_is_judged_for_certain(status: str) -> None:
+    """A request that its sender is to send again was judged: no call is missing, and its harm is no possible one."""
+
+    async def main() -> None:
+        async with (
+            HttpHop(lambda _: answer(status)) as hop,
+            service(http_hop(hop.url)) as app,
+        ):
+            now = time.time_ns()
+            sent = (
+                body("water")
+                .replace(b'"1"', b'"%d"' % now)
+                .replace(b'"2"', b'"%d"' % (now + 1))
+            )
+            assert await post(app, sent) == int(status[:3])
+            assert await post(app, sent) == int(status[:3])
+            app.step()  # what may be missing is looked at
+            (judgement,) = app.monitor.judgements()
+        assert (judgement["calls"], judgement["harmful"]) == (1, 1)
+        assert not any("possible" in step for step in judgement["steps"])
 
     with captured():
         run(main)
