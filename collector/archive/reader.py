@@ -43,7 +43,7 @@ from collector.archive.search import (
     sets,
     with_part_of_id,
 )
-from collector.archive.store import FILE
+from collector.archive.store import FILE, LOST
 
 __all__ = [
     "LABELS_MAX",
@@ -421,10 +421,17 @@ def _objects(
     where, values = judged(search)
     column = "object" if steps else "summary"
     found = connection.execute(
-        f"SELECT o.{column} FROM judgements j JOIN objects o ON o.jid = j.id WHERE j.sid = ? AND {where} ORDER BY j.id",
+        f"SELECT o.{column}, s.ended FROM judgements j JOIN objects o ON o.jid = j.id"
+        f" JOIN sessions s ON s.id = j.sid WHERE j.sid = ? AND {where} ORDER BY j.id",
         (row, *values),
     )
-    if not steps:
-        return [each for (each,) in found]
-    unpack = zstandard.ZstdDecompressor().decompress
-    return [unpack(each) for (each,) in found]
+    unpack = zstandard.ZstdDecompressor().decompress if steps else bytes
+    return [_with_end(unpack(each), ended) for each, ended in found]
+
+
+def _with_end(written: bytes, ended: str | None) -> bytes:
+    """An object as it was written; one that was live then, and whose process is gone, has an end now."""
+    if ended != LOST:
+        return written
+    # The field stands before all that may hold another one of this name, and texts have no bare quotes.
+    return written.replace(b'"ended":null', b'"ended":"%b"' % LOST.encode(), 1)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from collector.sinks.printable_text import stamp
 from collector.sinks.recorder import line
-from collector.state.journal_files import SegmentFile, found_in, read_file
+from collector.state.journal_files import SegmentFile, found_in, read_file, with_missing
 from collector.state.records import RecordKind, request_of
 from collector.state.segment_reading import Damage, Record
 from collector.state.snapshot import (
@@ -76,12 +76,12 @@ class Content(NamedTuple):
 
 
 def contents(folder: Path) -> Iterator[Content]:
-    """All files of a journal, in order.
+    """All files of a journal, in order, and those that are missing between them.
 
     Raises:
         OSError: the folder or a file cannot be read.
     """
-    for found in found_in(folder):
+    for found in with_missing(found_in(folder)):
         kinds: Counter[str] = Counter()
         damages: list[Damage] = []
         times: list[int] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,6 +40,7 @@ __all__ = [
     "read_file",
     "read_on",
     "read_record",
+    "with_missing",
 ]
 
 _RECORD_KINDS: Final = frozenset(each.value for each in RecordKind)
@@ -100,6 +101,16 @@ def found_in(folder: Path) -> list[SegmentFile]:
         else:
             found.append(SegmentFile(number, path, size, header.begun_ns, ""))
     return found
+
+
+def with_missing(found: Sequence[SegmentFile]) -> Iterator[SegmentFile]:
+    """The files, and between them those whose numbers are missing: files are only ever deleted from the first on."""
+    for before, each in zip((None, *found), found, strict=False):
+        if before is not None and each.number > before.number + 1:
+            number = before.number + 1
+            path = numbered(each.path.parent, number)
+            yield SegmentFile(number, path, 0, 0, "it is missing, though it was not old")
+        yield each
 
 
 def read_file(path: Path) -> Iterator[Record | Damage]:

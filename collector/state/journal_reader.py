@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from collector.state.journal import File
-from collector.state.journal_files import SegmentFile, found_in, read_file
+from collector.state.journal_files import SegmentFile, found_in, read_file, with_missing
 from collector.state.records import KnownSessionsRecord, RecordKind, SpecsRecord, decoded
-from collector.state.segment import FIRST, PATTERN, number_of, numbered
+from collector.state.segment import FIRST, PATTERN, number_of
 from collector.state.segment_reading import Damage, Record
 
 __all__ = ["ATTEMPTS_MAX", "Head", "JournalReader", "damage_of"]
@@ -81,7 +81,7 @@ class JournalReader:
         Raises:
             OSError: the folder or a file cannot be read.
         """
-        found = list(_with_missing(found_in(self._folder)))
+        found = list(with_missing(found_in(self._folder)))
         for each in found:
             if each.problem:
                 self.damages.append(damage_of(each)._replace(file=each.path.name))
@@ -221,16 +221,6 @@ class JournalReader:
 def damage_of(found: SegmentFile) -> Damage:
     """A file of which nothing can be read, as the damage that it is."""
     return Damage(0, found.bytes, found.problem, newer=found.newer)
-
-
-def _with_missing(found: Sequence[SegmentFile]) -> Iterator[SegmentFile]:
-    """The files, and between them those whose numbers are missing: files are only ever deleted from the first on."""
-    for before, each in zip((None, *found), found, strict=False):
-        if before is not None and each.number > before.number + 1:
-            number = before.number + 1
-            path = numbered(each.path.parent, number)
-            yield SegmentFile(number, path, 0, 0, "it is missing, though it was not old")
-        yield each
 
 
 def _damages_of(found: SegmentFile) -> list[Damage]:

@@ -78,13 +78,18 @@ def _verify(folder: Path) -> int:
         if short.problem:
             print("\n".join(shown_short(short)))
     of_others = f", {others} of another version" if others else ""
+    if not files:
+        quit_with(f"{folder}: no journal in this folder")
     print(f"{files} files, {records} records, {damaged} files damaged{of_others}")
     return FAILED if damaged else OK
 
 
 def _export(folder: Path) -> int:
     from collector.offline.journal import exported
+    from collector.state.journal_files import found_in
 
+    if not found_in(folder):
+        quit_with(f"{folder}: no journal in this folder")
     for each in exported(folder):
         sys.stdout.write(each.decode())
     return OK

@@ -106,7 +106,10 @@ def test_a_live_session_is_written_at_its_harm(tmp_path: Path) -> None:
     async def later(app: App, clock: Clock) -> None:
         found = await get(app, "/api/v1/sessions/s")
         assert found["sessions"][0]["harmful"] == 1
+        assert found["sessions"][0]["ended"] == "unknown"
         assert found["sessions"][0]["steps"][0]["tool"] == "water"
+        listed = await get(app, "/api/v1/sessions?steps=0&state=ended")
+        assert [each["ended"] for each in listed["sessions"]] == ["unknown"]
         listed = await get(app, "/api/v1/sessions?steps=0&severity=critical&state=ended")
         worst = [each["worst_harm"]["tool"] for each in listed["sessions"]]
         assert worst in (["water"], [])

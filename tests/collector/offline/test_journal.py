@@ -38,6 +38,10 @@ def _file(folder: Path) -> Path:
     return file
 
 
+def _file_of(folder: Path, number: int) -> Path:
+    return folder / f"journal-{number:010}.log"
+
+
 def test_inspect_lists_files_and_records(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +90,24 @@ def test_verify_tells_a_torn_end_from_damage(
     assert "1 files, 2 records, 1 files damaged" in told
 
 
+def test_a_file_that_is_missing_between_others_is_damage(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is named by both verbs; files before the first are old ones, and no damage."""
+    for number in (3, 4):
+        _file_of(folder, number).write_bytes(new_header(number, START).pack())
+    assert main(["journal", "verify", str(folder)]) == 1
+    told = capsys.readouterr().out
+    assert "journal-0000000002.log" in told
+    assert "it is missing" in told
+    assert "4 files, 3 records, 1 files damaged" in told
+    assert main(["journal", "inspect", str(folder)]) == 0
+    assert "it is missing" in capsys.readouterr().out
+
+    _file_of(folder, 1).unlink()
+    assert main(["journal", "verify", str(folder)]) == 0
+
+
 @pytest.mark.parametrize("name", ["dde434b", "0adfa84", "1c55949"])
 def test_files_of_earlier_versions_are_not_damaged(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -130,12 +152,13 @@ def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) 
     assert "/nowhere/at/all: no such folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["inspect", "verify", "export"])
 def test_a_folder_without_a_journal_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """So does a folder in which there is none."""
     with pytest.raises(SystemExit) as ended:
-        main(["journal", "inspect", str(tmp_path)])
+        main(["journal", verb, str(tmp_path)])
     assert ended.value.code == 2
     assert "no journal in this folder" in capsys.readouterr().err
 

@@ -32,7 +32,7 @@ const LEVELS = { page: 'worth a page', hint: 'a hint', advisory: 'advice' };
 
 const ENDINGS = {
   idle: 'ended: no call for a long time', explicit: 'ended by its agent', evicted: 'ended: pushed out by newer sessions',
-  input_end: 'ended with its recording',
+  input_end: 'ended with its recording', unknown: 'ended with an earlier process of the monitor',
 };
 
 /** The verdict in one sentence, and what it means: the first thing to read of a session. */
