@@ -72,7 +72,9 @@ def thing_explanation(judgement: Judgement, step: JudgedStep, why: str) -> str:
     found = f"{_of(judge, symbol, thing)} needs {needs}"
     others = _others(judgement, step.thing, skipped[0], step.before)
     if others:
-        found += f"; this session has {quoted(skipped[0])} of {' and '.join(others)}"
+        assert judge.each is not None
+        who = "some session has" if judge.each.across != "session" else "this session has"
+        found += f"; {who} {quoted(skipped[0])} of {' and '.join(others)}"
     return shortened(f"{found} ({why})")
 
 

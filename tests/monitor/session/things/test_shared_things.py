@@ -201,6 +201,20 @@ def test_two_conversations_cannot_refund_one_order_twice() -> None:
     assert (thing["value"], thing["calls"], thing["harmful"]) == ("A1", 2, 1)
 
 
+@pytest.mark.parametrize(
+    ("spec", "session", "who"), [(ACROSS, "b", "some session"), (ALONE, "a", "this session")]
+)
+def test_a_sentence_says_whose_call_it_names(spec: Spec, session: str, who: str) -> None:
+    """Where things are of several sessions, the look-up of another thing may be another session's."""
+    monitor = Monitor([spec], LIMITS)
+    monitor.observe(call(1, "a", "look_up", {"id": "A1"}, 10), 10)
+    monitor.observe(call(2, session, "refund", {"id": "A1"}, 20), 20)
+    monitor.observe(call(3, "a", "look_up", {"id": "A1"}, 30), 30)
+    monitor.observe(call(4, session, "login", {}, 40), 40)
+    [verdict] = monitor.observe(call(5, session, "refund", {"id": "B7"}, 50), 50)
+    assert f"; {who} has `look_up` of order A1" in (verdict.detail or "")
+
+
 def test_a_call_of_another_session_revises_verdicts_that_were_given() -> None:
     """A refund of another session that began earlier, and is seen later, makes the refund of this one the second."""
     monitor = Monitor([ACROSS], LIMITS)
