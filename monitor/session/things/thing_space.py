@@ -60,6 +60,10 @@ class SharedCall(NamedTuple):
     is_right: bool
     """True if it is not harmful."""
 
+    def is_of_others(self, number: int) -> bool:
+        """True if it was made by another session than this one, or by one that is not known: a session that is not here has 0, too."""
+        return self.owner == NOBODY or self.owner != number
+
     def visit(self, key: bytes | None) -> Visit:
         """The call, as other sessions take it."""
         return Visit(self.at_ns, self.end_ns, self.span_id, key, self.token, self.is_right)
@@ -182,16 +186,19 @@ class ThingSpace:
                 self.held_bytes += thing.held_bytes
             if self._is_late(at_ns):
                 return [Visit(at_ns, 0, b"", key, None, True)]
-            return [Visit(0, 0, b"", key, None, True)] if is_marked(self.forgotten, key) else []
+            if not is_marked(self.forgotten, key):
+                return []
+            # So early that calls which come later are behind it, and so late that the thing is not forgotten by then.
+            return [Visit(max(0, at_ns - self.within_ns), 0, b"", key, None, True)]
         if joins and number not in thing.members:
             before = thing.held_bytes
             self._add_member(thing, number)
             self.held_bytes += thing.held_bytes - before
-        return [call.visit(key) for call in thing.calls if call.owner != number]
+        return [call.visit(key) for call in thing.calls if call.is_of_others(number)]
 
     def unknown_calls(self, number: int) -> list[Visit]:
         """The calls of others whose values are not known."""
-        return [call.visit(None) for call in self.open if call.owner != number]
+        return [call.visit(None) for call in self.open if call.is_of_others(number)]
 
     # --- what sessions tell -----------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate, combinations, product
 from typing import Any, Final
 
@@ -199,6 +200,50 @@ def test_two_conversations_cannot_refund_one_order_twice() -> None:
     [judged] = monitor.find("a")
     [thing] = judged["things"]
     assert (thing["value"], thing["calls"], thing["harmful"]) == ("A1", 2, 1)
+
+
+ONCE: Final = """
+id: once
+kind: policy
+enforce: block
+match: {}
+each: {order: {look_up: id, refund: id}}
+across: namespace
+within: 2h
+alphabet: {look_up: {tool: look_up}, refund: {tool: refund}}
+constraints: [{at_most: [refund, 1]}]
+"""
+
+
+@pytest.mark.parametrize("looks", [0, 14, 15, 16, 40])
+@pytest.mark.parametrize("value", ["A1", {"id": "A1"}])
+def test_a_new_session_is_told_of_calls_that_are_not_kept(looks: int, value: Any) -> None:
+    """However many calls followed a refund on its thing, or on any, no new session may refund it for certain."""
+    spec, found = compile_text(ONCE, "once.yaml")
+    assert spec is not None, found
+    monitor = Monitor([spec], LIMITS)
+    monitor.observe(call(1, "a", "refund", {"id": value}, 10), 10)
+    for number in range(looks):
+        at = 20 + number
+        monitor.observe(call(2 + number, "a", "look_up", {"id": value}, at), at)
+
+    assert monitor.decide(call(99, "b", "refund", {"id": "A1"}, 90), 90).answer != "allow"
+
+
+@pytest.mark.parametrize("late", [0, HOUR])
+def test_a_thing_that_was_dropped_is_in_any_state_for_a_new_session(late: int) -> None:
+    """Beyond the bound on things, one that comes back may have been refunded."""
+    spec, found = compile_text(ONCE, "once.yaml")
+    assert spec is not None, found
+    monitor = Monitor([spec], replace(LIMITS, shared_things_max=50))
+    start = 10 * HOUR
+    monitor.observe(call(1, "a", "refund", {"id": "A1"}, start), start)
+    for number in range(150):
+        at = start + number
+        monitor.observe(call(2 + number, f"x{number}", "look_up", {"id": f"B{number}"}, at), at)
+    at = start + 1_000 + late
+
+    assert monitor.decide(call(999, "b", "refund", {"id": "A1"}, at), at).answer == "unknown"
 
 
 @pytest.mark.parametrize(
