@@ -149,12 +149,20 @@ class CallDecision(NamedTuple):
         deciding = self.deciding
         return Answer.ALLOW if deciding is None else deciding.enforced
 
+    def in_doubt(self) -> CallDecision:
+        """The same, if calls on their way are not known any more: what was allowed may not be."""
+        specs = tuple(
+            each._replace(answer=Answer.UNKNOWN, missing=("calls_in_flight",))
+            if each.answer is Answer.ALLOW
+            else each
+            for each in self.specs
+        )
+        return self._replace(answer=specs[0].answer if specs else self.answer, specs=specs)
+
     @property
     def moves_nothing(self) -> bool:
-        """True if the call is right, and leaves the state of every spec as it is: no later call depends on it."""
-        return all(
-            each.kind is Kind.SELF_LOOP and each.answer is Answer.ALLOW for each in self.specs
-        )
+        """True if the call leaves the state of every spec as it is, as far as is known: later calls hardly depend on it."""
+        return all(each.kind is Kind.SELF_LOOP for each in self.specs)
 
     @property
     def would_deny(self) -> bool:

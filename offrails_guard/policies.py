@@ -20,7 +20,7 @@ class Policies(NamedTuple):
     on_unavailable: Policy = "allow"
     """Nobody could be asked in time."""
     on_unknown: Policy = "allow"
-    """Under a spec that blocks, it is not known whether the call is harmful."""
+    """Policy if it is not known, under a spec that blocks, whether the call is harmful."""
     on_no_spec: Policy = "allow"
     """No spec matches the agent."""
 

@@ -417,10 +417,10 @@ class Pipeline:
     def tick(self, now: int) -> None:
         """Time has passed: frees what was held for spans that do not come."""
         self.traces.expire(now)
-        self._deciding.expire(now)
         self.decision_records.expire(now)
         self.batch.open(now, quiet=self.quiet, at_once=True)
         try:
+            self._deciding.expire(now)
             self.correlation.expire_orphans(now)
             self._end_request(now)
         finally:

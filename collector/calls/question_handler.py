@@ -186,9 +186,16 @@ class QuestionHandler:
         return OutcomeResult(entry)
 
     def expire(self, now: int) -> None:
-        """Forgets the calls that nothing has confirmed in time."""
-        for _ in self._table.expired(now):
-            self._stats.count("decisions_unconfirmed")
+        """Forgets the calls that nothing has confirmed in time.
+
+        One whose span may have been taken for that of a refused call counts as made: a model that has a tool return the
+        words of a refusal must not make its call vanish.
+        """
+        for entry in self._table.expired(now):
+            if self._table.is_passed_over(entry):
+                self._ran(entry, now, (), failed=False)
+            else:
+                self._stats.count("decisions_unconfirmed")
 
     # --- the calls of a question ----------------------------------------------------------------
 
@@ -261,12 +268,16 @@ class QuestionHandler:
             return []
         monitor, beside = self._monitor, self._table.beside(calls[0].session)
         if len(calls) > 1:
-            return monitor.decide_together(calls, now, proof=proof, beside=beside)
-        named, doubted = _named(calls[0], trace), trace is not None and trace.doubted
+            found = monitor.decide_together(calls, now, proof=proof, beside=beside)
+        else:
+            named, doubted = _named(calls[0], trace), trace is not None and trace.doubted
+            found = [
+                monitor.decide(
+                    calls[0], now, named=named, doubted=doubted, proof=proof, beside=beside
+                )
+            ]
         return [
-            monitor.decide(
-                calls[0], now, named=named, doubted=doubted, proof=proof, beside=beside
-            )
+            self._table.reservations.lost.weigh(calls[0].session, each, now) for each in found
         ]
 
     def _made(

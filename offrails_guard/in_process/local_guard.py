@@ -119,10 +119,11 @@ class LocalGuard(BaseGuard):
         self._clock = clock
         self._held: OrderedDict[str, _Held] = OrderedDict()
         """Calls whose outcome is not said, by the ids of their decisions."""
+        self._lost: Final = monitor.reservations.lost
         self._open: deque[_Held] = deque()
         """Calls that count beside their session, and some that are settled by now; the oldest
         first."""
-        self._beside: dict[SessionKey, dict[str, _Held]] = {}
+        self._beside: Final[dict[SessionKey, dict[str, _Held]]] = monitor.reservations.beside
         """Calls that count, by session; the oldest first."""
         self._number = secrets.randbits(63)
         self._last_ns = 0
@@ -221,13 +222,14 @@ class LocalGuard(BaseGuard):
         self, call: ToolCall, found: CallDecision, proof: Proof | None, *, commit: bool
     ) -> Decision:
         """What the agent is to do; where it goes ahead, the call counts from now on."""
+        found = self._lost.weigh(call.session, found, call.start_ns)
         matched = bool(found.specs) or self.monitor.matches(call)
         word = found.enforced.value if matched else NO_SPEC
         blocks = any(
             each.enforce == "block" and each.answer.value == UNKNOWN for each in found.specs
         )
         allowed = self.policies.allow(word, blocks=blocks)
-        held = _Held(call, proof, moves_nothing=found.moves_nothing)
+        held = _Held(call, proof, found)
         id_ = self._hold(held, counts=allowed) if commit else ""
         if commit and allowed:
             until_ns = call.start_ns + self._confirm_ns
@@ -257,12 +259,12 @@ class LocalGuard(BaseGuard):
             mine = self._beside.setdefault(held.call.session, {})
             mine[id_] = held
             if len(mine) > BESIDE_MAX:
-                self._take_back(_least_needed(mine.values()))
+                self._lose_call(_least_needed(mine.values()))
         self._held[id_] = held
         if len(self._held) > HELD_MAX:
             gone = _least_needed(self._held.values())
             del self._held[gone.call.span_id.hex()]
-            self._take_back(gone)
+            self._lose_call(gone)
         return id_
 
     def _settle(self, decision_id: str, outcome: Outcome, result: tuple[Any, ...]) -> None:
@@ -281,6 +283,13 @@ class LocalGuard(BaseGuard):
         )
         self._pass_on(self.monitor.observe(made, now, proof=held.proof))
         self._pass_time(now)
+
+    def _lose_call(self, held: _Held) -> None:
+        """A call is forgotten at a bound: it may still be on its way."""
+        if held.counts:
+            until_ns = held.call.start_ns + self._confirm_ns
+            self._lost.note(held.call.session, held.claims, until_ns)
+        self._take_back(held)
 
     def _take_back(self, held: _Held) -> None:
         """A call that nothing has confirmed does not count any more."""
@@ -307,6 +316,7 @@ class LocalGuard(BaseGuard):
             self._take_back(self._open.popleft())
         if abs(now - self._ticked_ns) >= SECOND:
             self._ticked_ns = now
+            self._lost.forget(now)
             self.monitor.tick(now)
             self._pass_on(self.monitor.news())
 
@@ -330,12 +340,13 @@ class LocalGuard(BaseGuard):
 class _Held:
     """A call that was decided, and whose outcome is not said."""
 
-    __slots__ = ("call", "counts", "moves_nothing", "proof")
+    __slots__ = ("call", "claims", "counts", "moves_nothing", "proof")
 
-    def __init__(self, call: ToolCall, proof: Proof | None, *, moves_nothing: bool) -> None:
+    def __init__(self, call: ToolCall, proof: Proof | None, decision: CallDecision) -> None:
         self.call: Final = call
-        self.moves_nothing: Final = moves_nothing
-        """True if no later call depends on it."""
+        self.claims: Final = decision.claims
+        self.moves_nothing: Final = decision.moves_nothing
+        """True if later calls hardly depend on it."""
         self.proof: Final = proof
         """What its question said of the session's beginning."""
         self.counts = False

@@ -123,6 +123,20 @@ def test_a_call_on_its_way_is_not_pushed_out_by_questions(tool: str, asked: int)
     assert not guard.check("pay", {"amount": 5}).allowed
 
 
+def test_guards_of_one_monitor_know_each_others_calls() -> None:
+    """A sub-agent with a guard of its own is not allowed what its agent has in flight in the same session."""
+    first = make()
+    second = LocalGuard(
+        first.monitor, clock=Clock(), session="s1", service="shop", lock=first.lock
+    )
+    first.outcome(first.check("approve", {}).decision_id, "ran")
+    paid = first.check("pay", {"amount": 5})
+    assert paid.allowed
+    assert not second.check("pay", {"amount": 5}).allowed
+    first.outcome(paid.decision_id, "failed")
+    assert second.check("pay", {"amount": 5}).allowed
+
+
 def test_a_denied_call_that_is_made_is_judged() -> None:
     """Whoever does not obey says `ran`, and the session has a harmful call."""
     guard = make()

@@ -271,6 +271,8 @@ class Confirmation:
             call.withdrawn = True
             return True
         if self._is_refusal(entry, call, new, is_strong=is_strong):
+            if self._says_refusal(entry, call):
+                self.table.pass_over(call, new)
             call.decided = True
             entry.met = DecisionMatch(call, new, trace, entry.state, not is_strong)
             self._hide(entry, call, new)
@@ -303,7 +305,7 @@ class Confirmation:
         return encloses and (new.error or is_told)
 
     def _says_refusal(self, entry: DecidedCall, call: LogicalCall) -> bool:
-        """True if a call returned nothing but the words of the refusal."""
+        """True if what a call returned has the words of the refusal."""
         results = [each.result for each in call.pieces.values() if each.result]
         refused = self._refusal(entry) if results else ""
         return bool(refused) and all(refused in each for each in results)

@@ -318,6 +318,8 @@ class DecidedCalls:
         """Calls that nothing has confirmed yet, in the order in which they expire."""
         self._beside: dict[SessionKey, dict[int, DecidedCall]] = {}
         """The same by session, in the order of their decisions."""
+        self._passed_over: set[int] = set()
+        """Numbers of open calls whose spans may have been taken for those of others that were refused."""
         self.beginnings: SharedValues[NewSession] = SharedValues(BEGINNINGS_MAX)
         """Reported beginnings of sessions that have made no call yet."""
         self._by_trace: _Index = {}
@@ -378,7 +380,7 @@ class DecidedCalls:
         while len(self._by_number) > self.entries_max:
             gone += self._give_way(self._counts)
         while self._bytes.total > self.bytes_max and len(self._by_number) > 1:
-            gone += self._give_way(self._bytes)
+            gone += self._make_room()
         return gone
 
     def beside(self, key: SessionKey) -> list[ToolCall]:
@@ -484,6 +486,7 @@ class DecidedCalls:
     def settled(self, entry: DecidedCall, state: DecisionState) -> None:
         """Something is known of the call by now."""
         entry.state = state
+        self._passed_over.discard(entry.number)
         self._close(entry)
         if state is DecisionState.CONFIRMED and not self._may_be_met_again(entry):
             self._unindex(entry)
@@ -504,6 +507,7 @@ class DecidedCalls:
         tools, beside = self._by_session.pop(old, None), self._beside.pop(old, None)
         if beside is not None:
             self._beside[new] = dict(sorted({**self._beside.get(new, {}), **beside}.items()))
+        self.reservations.lost.move(old, new)
         said = self.beginnings.pop(_short(old))
         if said is not None:
             self.beginnings.put(_short(new), said)
@@ -534,6 +538,20 @@ class DecidedCalls:
             if entry.expires_ns + REMEMBER_NS > now:
                 break
             self._forget(entry)
+        self.reservations.lost.forget(now)
+        return found
+
+    def pass_over(self, call: LogicalCall, told: ToolCall) -> None:
+        """A span was taken for that of a refused call, by the words of its result: it may be that of an open call, whose tool returned them."""
+        for entry in self._alike(told.session, told.trace_id, told.tool):
+            is_open = entry.state is DecisionState.OPEN
+            if is_open and self._rank(entry, call, told, _says_nothing) is not None:
+                self._passed_over.add(entry.number)
+
+    def is_passed_over(self, entry: DecidedCall) -> bool:
+        """True, once, if the span of an open call may have been taken for another one's."""
+        found = entry.number in self._passed_over
+        self._passed_over.discard(entry.number)
         return found
 
     # --- places -----------------------------------------------------------------------------------
@@ -577,9 +595,25 @@ class DecidedCalls:
         entries = self._by_tenant[held.most()]
         return self._lost(_least_needed(entries.values()))
 
+    def _make_room(self) -> list[DecidedCall]:
+        """The tenant whose calls take most loses a settled one, or else the arguments of an open one, which are unknown from then on."""
+        entries = self._by_tenant[self._bytes.most()].values()
+        needed = _least_needed(entries)
+        heaviest = max(
+            islice(entries, LOOKED_AT_MAX), key=lambda each: each.size - each.own_bytes
+        )
+        if needed.state is not DecisionState.OPEN or heaviest.size == heaviest.own_bytes:
+            return self._give_way(self._bytes)
+        self.overflowed += 1
+        self._bytes.add(heaviest.tenant, -heaviest.free())
+        return []
+
     def _lost(self, entry: DecidedCall) -> list[DecidedCall]:
         self._forget(entry)
-        return [entry] if entry.state is DecisionState.OPEN else []
+        if entry.state is not DecisionState.OPEN:
+            return []
+        self.reservations.lost.note(entry.call.session, entry.decision.claims, entry.expires_ns)
+        return [entry]
 
     def _close(self, entry: DecidedCall) -> None:
         """The call counts beside its session no more."""
@@ -592,6 +626,7 @@ class DecidedCalls:
             del self._beside[entry.call.session]
 
     def _forget(self, entry: DecidedCall) -> None:
+        self._passed_over.discard(entry.number)
         self._close(entry)
         self._unindex(entry)
         del self._by_number[entry.number]
@@ -601,6 +636,10 @@ class DecidedCalls:
             del self._by_tenant[entry.tenant]
         self._counts.add(entry.tenant, -1)
         self._bytes.add(entry.tenant, -entry.size)
+
+
+def _says_nothing(_entry: DecidedCall, _call: LogicalCall) -> bool:
+    return False
 
 
 def _is_of_one_sender(made: ToolCall, told: ToolCall) -> bool:

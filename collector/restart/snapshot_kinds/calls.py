@@ -296,7 +296,8 @@ CALL_KINDS: Final = (
         DecidedCalls,
         "seed last_number size overflowed _by_number _by_tenant _open _beside _by_trace "
         "_by_session",
-        left="bytes_max confirm_ns entries_max reservations",
+        # What is lost, or passed over, is so for a minute at most.
+        left="bytes_max confirm_ns entries_max reservations _passed_over",
         parts="_counts _bytes beginnings",
     ),
     kept(

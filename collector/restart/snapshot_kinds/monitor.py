@@ -217,7 +217,7 @@ MONITOR_KINDS: Final = (
         "at_ns end_ns span_id space token keys is_open is_right",
     ),
     kept("reservation of things", ThingReservation, "session claims until_ns"),
-    kept("reservations of things", ThingReservations, "by_span by_thing"),
+    kept("reservations of things", ThingReservations, "by_span by_thing", left="beside lost"),
     kept(
         "decision under a spec",
         SpecDecision,

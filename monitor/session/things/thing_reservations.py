@@ -17,10 +17,11 @@ the first one has returned: it finds the first one in flight, and is denied.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from monitor.decision import SpaceName, ThingClaim
 from monitor.records import SessionKey
+from monitor.session.things.lost_calls import LostCalls
 
 __all__ = ["CLAIM_KEY_BYTES", "OtherFlights", "ThingReservation", "ThingReservations"]
 
@@ -40,9 +41,13 @@ class ThingReservation(NamedTuple):
 class ThingReservations:
     """All calls of one monitor that go ahead on things of several sessions."""
 
-    __slots__ = ("by_span", "by_thing")
+    __slots__ = ("beside", "by_span", "by_thing", "lost")
 
     def __init__(self) -> None:
+        self.beside: dict[SessionKey, dict[str, Any]] = {}
+        """Calls in flight of guards in this process, by session: several may ask about one session."""
+        self.lost = LostCalls()
+        """Which sessions and spaces have calls in flight that are not known any more."""
         self.by_span: dict[bytes, ThingReservation] = {}
         self.by_thing: dict[SpaceName, dict[bytes | None, dict[bytes, ThingClaim]]] = {}
         """Space -> key of the thing -> span -> claim; None is the key of those that may be of any thing."""
