@@ -45,10 +45,16 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def mark_of(settings: Settings) -> RunMark | None:
-    """The mark that a process ran; None if it is not asked for, or a journal says more."""
-    if settings.history != "complete" or settings.history_mark is None or settings.state.dir:
+    """The mark that a process ran; None if it is not asked for. Where there is a journal with a past, it says more than the mark."""
+    if settings.history != "complete" or settings.history_mark is None:
         return None
-    return RunMark(settings.history_mark, settings.sessions.idle_seconds)
+    mark = RunMark(settings.history_mark, settings.sessions.idle_seconds)
+    folder = settings.state.dir
+    if folder is not None and folder.is_dir():
+        from collector.state.segment import segments
+
+        mark.has_predecessor &= not any(segments(folder))
+    return mark
 
 
 def redaction_of(settings: RedactSettings) -> Redaction:

@@ -119,7 +119,7 @@ class Settings(SettingsSection):
     history_mark: Annotated[
         File | None,
         Field(
-            description="Folder that outlives the process, but not its agents: a process leaves a mark there that it ran. With `history: complete` and no journal, one that is started again within `sessions.idle_seconds` reads sessions as `auto` does."
+            description="Folder that outlives the process, but not its agents: a process leaves a mark there that it ran. With `history: complete` and no journal with a past, one that is started again within `sessions.idle_seconds` reads sessions as `auto` does."
         ),
     ] = None
     admin_names: Annotated[

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from collector.app.derived_settings import mark_of
+from collector.config.settings.settings import Settings
+from collector.config.settings.state import StateSettings
 from collector.restart.run_mark import RunMark
 
 
@@ -39,3 +44,21 @@ def test_a_folder_that_cannot_be_used_promises_nothing(tmp_path: Path) -> None:
 
     assert RunMark(file, 60).has_predecessor
     assert RunMark(tmp_path / "none", 60).has_predecessor
+
+
+@pytest.mark.parametrize(("past", "has_predecessor"), [(False, True), (True, False)])
+def test_a_journal_without_a_past_says_less_than_the_mark(
+    tmp_path: Path, *, past: bool, has_predecessor: bool
+) -> None:
+    """A sidecar that is given a journal, or has lost it, is restarted among running agents all the same."""
+    RunMark(tmp_path, 60)
+    state = tmp_path / "journal"
+    if past:
+        state.mkdir()
+        (state / "journal-0000000001.log").touch()
+    found = mark_of(
+        Settings(history="complete", history_mark=tmp_path, state=StateSettings(dir=state))
+    )
+
+    assert found is not None
+    assert found.has_predecessor is has_predecessor
