@@ -275,16 +275,21 @@ class Export:
             self._send_anyway(refusal, request)
             self.note_refusal(refusal, signal, sender, body)
             raise
-        try:
-            if self._forward is not None:
+        if self._forward is not None:
+            try:
                 answer = await self._deliver(self._forward, request, answer)
-            is_kept = signal == "traces" or self._forward is not None
-            if self._keep is not None and self._keep.waits and is_kept:
+            except Refusal as refusal:
+                refusal.noted = (
+                    self.judges
+                )  # what is judged is not missing, though it comes again
+                raise
+        is_kept = signal == "traces" or self._forward is not None
+        if self._keep is not None and self._keep.waits and is_kept:
+            try:
                 await self._keep.synced()
-        except Refusal as refusal:
-            refusal.noted = self.judges  # what is judged is not missing, though it comes again
-            self.note_refusal(refusal, signal, sender, body)
-            raise
+            except Refusal as refusal:  # the next process would not have it
+                self.note_refusal(refusal, signal, sender, body)
+                raise
         self._note_arrival(signal, body)
         return answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64decode
 from typing import Any
@@ -13,6 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from collector.decode.span import SERVICES_MAX, Rejects, Resource
 from collector.receive.export import Export
 from collector.receive.refusal_gaps import AWAITED_MAX, RefusalGaps
+from collector.receive.request import Request
 from collector.receive.status_codes import ExportStatus, Refusal
 from collector.telemetry.counters import Stats
 from monitor.visibility.cause import Cause
@@ -205,3 +207,32 @@ def test_the_export_notes_what_it_refuses_and_what_it_takes() -> None:
     assert noted.gaps
     export.ingest_now("traces", body, "proto", "grpc")
     assert not noted.gaps
+
+
+class _Disk:
+    """A journal whose disk does not take what was kept."""
+
+    waits = True
+
+    def keep(self, now_ns: int, request: Request) -> None:
+        """Keeps it, in memory."""
+
+    async def synced(self) -> None:
+        raise Refusal(ExportStatus.UNAVAILABLE, "the disk is full")
+
+
+def test_what_is_judged_and_not_on_the_disk_is_a_gap_until_it_comes_again() -> None:
+    """The process that follows would not have the request, whose sender was told to send it once more."""
+    noted = Noted()
+    disk: Any = _Disk()
+    export = Export(
+        lambda *_: Rejects(),
+        Stats(),
+        keep=disk,
+        refusals=noted.refusals,
+        clock=lambda: NOW,
+    )
+    with pytest.raises(Refusal):
+        asyncio.run(export.ingest("traces", b"", "proto", "http_proto", "shop"))
+
+    assert [each.cause for each in noted.gaps] == [Cause.REFUSED]
