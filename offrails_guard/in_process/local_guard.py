@@ -11,9 +11,8 @@ import secrets
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import Any, Final
 
 from offrails_guard.in_process.extras import missing
@@ -47,9 +46,6 @@ HELD_MAX: Final = 4096
 
 BESIDE_MAX: Final = 256
 """Calls of one session that are on their way; at the bound the oldest that changes nothing counts no more."""
-
-LOOKED_AT_MAX: Final = BESIDE_MAX + 1
-"""Calls, from the oldest on, among which the least needed is looked for at a bound."""
 
 CONFIRM_SECONDS: Final = 60.0
 """Time in which a call is confirmed, as a service's `decide.confirm_seconds`."""
@@ -259,10 +255,10 @@ class LocalGuard(BaseGuard):
             mine = self._beside.setdefault(held.call.session, {})
             mine[id_] = held
             if len(mine) > BESIDE_MAX:
-                self._lose_call(_least_needed(mine.values()))
+                self._lose_call(self._lost.least_needed(mine.values()))
         self._held[id_] = held
         if len(self._held) > HELD_MAX:
-            gone = _least_needed(self._held.values())
+            gone = self._lost.least_needed(self._held.values())
             del self._held[gone.call.span_id.hex()]
             self._lose_call(gone)
         return id_
@@ -351,18 +347,6 @@ class _Held:
         """What its question said of the session's beginning."""
         self.counts = False
         """True while later decisions count on it."""
-
-
-def _least_needed(every: Iterable[_Held]) -> _Held:
-    """The first that is not on its way; else the first that changes nothing; else the first.
-
-    A model must not be able to push a call of its own out by asking about others.
-    """
-    first = [*islice(every, LOOKED_AT_MAX)]
-    for each in first:
-        if not each.counts:
-            return each
-    return next((each for each in first if each.moves_nothing), first[0])
 
 
 def _raw(call: ToolCall, found: CallDecision, decision_id: str, message: str) -> dict[str, Any]:

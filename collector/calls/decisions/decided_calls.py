@@ -30,7 +30,7 @@ began at 10:00:00.1 and ended at 10:00:04. It is the same call, so from now on t
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice
@@ -45,6 +45,7 @@ from collector.dialects.read import SpanReading
 from monitor.decision import CallDecision
 from monitor.partial import PartialArguments
 from monitor.records import FROM_DECISION, Evidence, Proof, SessionKey, ToolCall
+from monitor.session.things.lost_calls import LOOKED_AT_MAX, LostCalls
 from monitor.session.things.thing_reservations import CLAIM_KEY_BYTES, ThingReservations
 from monitor.tenants import Holdings, SharedValues
 from monitor.weights import arguments_bytes, text_bytes
@@ -90,9 +91,6 @@ DIGITS_MAX: Final = 16
 
 BESIDE_MAX: Final = 256
 """Calls of one session that go ahead and are not confirmed; the least needed counts no more at the bound."""
-
-LOOKED_AT_MAX: Final = BESIDE_MAX + 1
-"""Calls, from the oldest on, among which the least needed is looked for at a bound."""
 
 BEGINNINGS_MAX: Final = 10_000
 """Sessions that clients have reported as new."""
@@ -231,6 +229,16 @@ class DecidedCall:
         """Approximate bytes without its arguments. Its attributes may be shared with other calls."""
         self.size = self.own_bytes + arguments_bytes(call.arguments)
 
+    @property
+    def counts(self) -> bool:
+        """True while it is on its way: later decisions count on it."""
+        return self.state is DecisionState.OPEN
+
+    @property
+    def moves_nothing(self) -> bool:
+        """True if later calls hardly depend on it."""
+        return self.decision.moves_nothing
+
     def free(self) -> int:
         """Frees its arguments, and keeps a digest; returns the bytes that they took, about."""
         if self.call.arguments is None:
@@ -251,18 +259,6 @@ def _short(key: SessionKey) -> SessionKey:
         key.namespace,
         blake2b(key.id.encode(errors="surrogatepass"), digest_size=16).hexdigest(),
     )
-
-
-def _least_needed(entries: Iterable[DecidedCall]) -> DecidedCall:
-    """The first that is not on its way; else the first that changes nothing; else the first.
-
-    A model must not be able to push a call of its own out by asking about others.
-    """
-    first = [*islice(entries, LOOKED_AT_MAX)]
-    for each in first:
-        if each.state is not DecisionState.OPEN:
-            return each
-    return next((each for each in first if each.decision.moves_nothing), first[0])
 
 
 SaysRefusal = Callable[[DecidedCall, LogicalCall], bool]
@@ -376,7 +372,7 @@ class DecidedCalls:
             )
             if len(mine) > BESIDE_MAX:
                 self.overflowed += 1
-                gone += self._lost(_least_needed(mine.values()))
+                gone += self._lost(LostCalls.least_needed(mine.values()))
         while len(self._by_number) > self.entries_max:
             gone += self._give_way(self._counts)
         while self._bytes.total > self.bytes_max and len(self._by_number) > 1:
@@ -544,8 +540,7 @@ class DecidedCalls:
     def pass_over(self, call: LogicalCall, told: ToolCall) -> None:
         """A span was taken for that of a refused call, by the words of its result: it may be that of an open call, whose tool returned them."""
         for entry in self._alike(told.session, told.trace_id, told.tool):
-            is_open = entry.state is DecisionState.OPEN
-            if is_open and self._rank(entry, call, told, _says_nothing) is not None:
+            if entry.counts and self._rank(entry, call, told, _says_nothing) is not None:
                 self._passed_over.add(entry.number)
 
     def is_passed_over(self, entry: DecidedCall) -> bool:
@@ -563,7 +558,7 @@ class DecidedCalls:
             alike = index.setdefault(key, {}).setdefault(entry.call.tool, [])
             alike.append(entry)
             if len(alike) > ALIKE_MAX:
-                settled = [each for each in alike if each.state is not DecisionState.OPEN]
+                settled = [each for each in alike if not each.counts]
                 for each in settled[:-ALIKE_MAX]:
                     self.overflowed += 1
                     self._forget(each)
@@ -593,16 +588,16 @@ class DecidedCalls:
         """The tenant that holds most loses a call."""
         self.overflowed += 1
         entries = self._by_tenant[held.most()]
-        return self._lost(_least_needed(entries.values()))
+        return self._lost(LostCalls.least_needed(entries.values()))
 
     def _make_room(self) -> list[DecidedCall]:
         """The tenant whose calls take most loses a settled one, or else the arguments of an open one, which are unknown from then on."""
         entries = self._by_tenant[self._bytes.most()].values()
-        needed = _least_needed(entries)
+        needed = LostCalls.least_needed(entries)
         heaviest = max(
             islice(entries, LOOKED_AT_MAX), key=lambda each: each.size - each.own_bytes
         )
-        if needed.state is not DecisionState.OPEN or heaviest.size == heaviest.own_bytes:
+        if not needed.counts or heaviest.size == heaviest.own_bytes:
             return self._give_way(self._bytes)
         self.overflowed += 1
         self._bytes.add(heaviest.tenant, -heaviest.free())
@@ -610,7 +605,7 @@ class DecidedCalls:
 
     def _lost(self, entry: DecidedCall) -> list[DecidedCall]:
         self._forget(entry)
-        if entry.state is not DecisionState.OPEN:
+        if not entry.counts:
             return []
         self.reservations.lost.note(entry.call.session, entry.decision.claims, entry.expires_ns)
         return [entry]

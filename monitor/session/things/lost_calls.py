@@ -11,14 +11,34 @@ would have been denied, is `unknown` (`calls_in_flight`) for the rest of the min
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
+from typing import Protocol, TypeVar
 
 from monitor.decision import CallDecision, SpaceName, ThingClaim
 from monitor.records import SessionKey
 
-__all__ = ["LostCalls"]
+__all__ = ["LOOKED_AT_MAX", "LostCalls"]
+
+LOOKED_AT_MAX = 257
+"""Calls, from the oldest on, among which the least needed is looked for: one more than a session has on its way."""
 
 NAMES_MAX = 4_096
 """Sessions and spaces that are told apart; beyond it, calls of all of them may be lost."""
+
+
+class _DecidedCall(Protocol):
+    """A call that was decided."""
+
+    @property
+    def counts(self) -> bool:
+        """True while it is on its way: later decisions count on it."""
+
+    @property
+    def moves_nothing(self) -> bool:
+        """True if later calls hardly depend on it."""
+
+
+Decided = TypeVar("Decided", bound=_DecidedCall)
 
 
 class LostCalls:
@@ -30,6 +50,18 @@ class LostCalls:
         self._until_ns: dict[SessionKey | SpaceName, int] = {}
         self._all_ns = 0
 
+    @staticmethod
+    def least_needed(every: Iterable[Decided]) -> Decided:
+        """The call to forget at a bound: the first that is not on its way, else the first that changes nothing, else the first.
+
+        A model must not be able to push a call of its own out by asking about others.
+        """
+        first = [*islice(every, LOOKED_AT_MAX)]
+        for each in first:
+            if not each.counts:
+                return each
+        return next((each for each in first if each.moves_nothing), first[0])
+
     def note(self, session: SessionKey, claims: Iterable[ThingClaim], until_ns: int) -> None:
         """A call of a session, which claims things of others, too, is forgotten. It would have counted until a time."""
         for name in _names(session, claims):
@@ -40,7 +72,7 @@ class LostCalls:
 
     def weigh(self, session: SessionKey, decision: CallDecision, now: int) -> CallDecision:
         """A decision, as it is where calls are lost that it may depend on."""
-        if not self._until_ns:
+        if not (self._until_ns or self._all_ns):
             return decision
         names = _names(session, decision.claims)
         is_lost = self._all_ns > now or any(self._until_ns.get(each, 0) > now for each in names)
@@ -54,6 +86,8 @@ class LostCalls:
 
     def forget(self, now: int) -> None:
         """Forgets those whose time is over."""
+        if self._all_ns <= now:
+            self._all_ns = 0
         if self._until_ns:
             self._until_ns = {
                 name: until for name, until in self._until_ns.items() if until > now
